@@ -1,0 +1,40 @@
+# Helper functions shared by every CMakeLists.txt of the project.
+
+# The compile rules of the project. Bits depend on them: no fast math, and no contraction of a*b+c
+# into fma unless the source says fma (docs/numerics.md).
+function(minite_configure_target target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off -fno-fast-math -Wall -Wextra -Wshadow -Wno-psabi>
+    $<$<AND:$<BOOL:${MINITE_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>)
+  if(MINITE_SANITIZE)
+    target_compile_options(${target} PUBLIC -fsanitize=${MINITE_SANITIZE} -fno-omit-frame-pointer
+                                            -fno-sanitize-recover=all)
+    target_link_options(${target} PUBLIC -fsanitize=${MINITE_SANITIZE})
+  endif()
+endfunction()
+
+# minite_sources(file...): adds the files of this folder to the library.
+function(minite_sources)
+  list(TRANSFORM ARGN PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
+  target_sources(minite PRIVATE ${ARGN})
+endfunction()
+
+# minite_test(NAME name SOURCES file... [LABELS label...] [LIBS lib...] [TIMEOUT s]): one GoogleTest
+# program; each of its cases becomes a ctest case.
+function(minite_test)
+  cmake_parse_arguments(T "" "NAME;TIMEOUT" "SOURCES;LABELS;LIBS" ${ARGN})
+  add_executable(test_${T_NAME} ${T_SOURCES})
+  minite_configure_target(test_${T_NAME})
+  target_include_directories(test_${T_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(test_${T_NAME} PRIVATE minite::minite GTest::gtest_main fmt::fmt
+                        nlohmann_json::nlohmann_json ${T_LIBS})
+  target_compile_definitions(test_${T_NAME} PRIVATE
+    MINITE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" MINITE_BINARY="$<TARGET_FILE:minite_cli>")
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 300)
+  endif()
+  gtest_discover_tests(test_${T_NAME} TEST_PREFIX "${T_NAME}." DISCOVERY_MODE PRE_TEST
+                       PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT})
+endfunction()

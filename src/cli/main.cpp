@@ -1,0 +1,51 @@
+// minite: the table of verbs, and the one place where errors become exit codes.
+#include <array>
+#include <cstdio>
+#include <new>
+
+#include "cli/verb.h"
+#include "minite/error.h"
+#include "minite/version.h"
+
+namespace minite::cli {
+namespace {
+
+struct Verb {
+  const char* name;
+  const char* does;
+  AddVerb add;
+};
+
+constexpr std::array<Verb, 0> kVerbs = {};
+
+int run(int argc, char** argv) {
+  CLI::App app{"minite: NVFP4 reinforcement learning with learner and sampler on the same numbers", "minite"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", MINITE_VERSION_STRING);
+  std::function<int()> chosen;
+  for (const Verb& verb : kVerbs) {
+    CLI::App* sub = app.add_subcommand(verb.name, verb.does);
+    auto body = verb.add(*sub);
+    sub->callback([&chosen, body] { chosen = body; });
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? kOk : kUsage;
+  }
+  try {
+    return chosen();
+  } catch (const Error& error) {
+    std::fprintf(stderr, "minite: %s\n", error.what());
+    return error.exit_code();
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "minite: out of memory; use fewer sequences a step or a smaller model\n");
+    return kRunFailed;
+  }
+}
+
+}  // namespace
+}  // namespace minite::cli
+
+int main(int argc, char** argv) { return minite::cli::run(argc, argv); }

@@ -1,0 +1,14 @@
+#pragma once
+// A verb of the command: one file per verb, one row in main.cpp.
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace minite::cli {
+
+/// What a verb returns to the shell; Error::exit_code() covers the rest.
+enum ExitCode { kOk = 0, kCheckFailed = 1, kUsage = 2, kRunFailed = 3 };
+
+/// Adds options to `app` (already named) and returns the function to run when the verb was chosen.
+using AddVerb = std::function<int()> (*)(CLI::App& app);
+
+}  // namespace minite::cli
