@@ -26,8 +26,8 @@ struct bf16 {
   uint16_t bits = 0;
 
   constexpr bf16() = default;
-  constexpr explicit bf16(float x) : bits(round(x)) {}
-  constexpr operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  [[gnu::always_inline]] constexpr explicit bf16(float x) : bits(round(x)) {}
+  [[gnu::always_inline]] constexpr operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
   [[nodiscard]] static constexpr bf16 from_bits(uint16_t b) {
     bf16 r;
     r.bits = b;
@@ -35,7 +35,7 @@ struct bf16 {
   }
 
  private:
-  static constexpr uint16_t round(float x) {
+  [[gnu::always_inline]] static constexpr uint16_t round(float x) {
     const auto u = std::bit_cast<uint32_t>(x);
     if ((u & 0x7FFFFFFFu) > 0x7F800000u) return static_cast<uint16_t>((u >> 16) | 0x40u);
     return static_cast<uint16_t>((u + 0x7FFFu + ((u >> 16) & 1u)) >> 16);

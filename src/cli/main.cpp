@@ -16,7 +16,13 @@ struct Verb {
   AddVerb add;
 };
 
-constexpr std::array<Verb, 0> kVerbs = {};
+constexpr std::array kVerbs = {
+    Verb{"recipes", "list the recipes", add_recipes},
+    Verb{"formats", "list the number formats", add_formats},
+    Verb{"describe", "explain one recipe, and what it does to a model", add_describe},
+    Verb{"doctor", "show what can run on this machine, and why the rest cannot", add_doctor},
+    Verb{"tasks", "list and make verifiable problems", add_tasks},
+};
 
 int run(int argc, char** argv) {
   CLI::App app{"minite: NVFP4 reinforcement learning with learner and sampler on the same numbers", "minite"};

@@ -11,4 +11,11 @@ enum ExitCode { kOk = 0, kCheckFailed = 1, kUsage = 2, kRunFailed = 3 };
 /// Adds options to `app` (already named) and returns the function to run when the verb was chosen.
 using AddVerb = std::function<int()> (*)(CLI::App& app);
 
+// The verbs, one file each; main.cpp has the table.
+std::function<int()> add_describe(CLI::App& app);
+std::function<int()> add_doctor(CLI::App& app);
+std::function<int()> add_formats(CLI::App& app);
+std::function<int()> add_recipes(CLI::App& app);
+std::function<int()> add_tasks(CLI::App& app);
+
 }  // namespace minite::cli

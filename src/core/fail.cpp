@@ -35,4 +35,9 @@ std::string nearest_name(std::string_view wanted, const std::vector<std::string_
   return best;
 }
 
+std::string did_you_mean(std::string_view wanted, const std::vector<std::string_view>& names) {
+  const std::string near = nearest_name(wanted, names);
+  return near.empty() ? near : fmt::format("; did you mean '{}'?", near);
+}
+
 }  // namespace minite

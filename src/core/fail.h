@@ -23,5 +23,7 @@ void require(bool condition, fmt::format_string<Args...> format, Args&&... args)
 
 /// The name in `names` that is closest to `wanted` (Levenshtein), or "" when none is near.
 std::string nearest_name(std::string_view wanted, const std::vector<std::string_view>& names);
+/// "; did you mean 'bf16'?" for the nearest of `names`, or "" when none is near: the end of a message.
+std::string did_you_mean(std::string_view wanted, const std::vector<std::string_view>& names);
 
 }  // namespace minite

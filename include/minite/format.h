@@ -1,0 +1,97 @@
+#pragma once
+// Number formats as rows of one table, and quantized tensors that carry their scales.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "minite/tensor.h"
+
+namespace minite {
+
+/// A storage format: one row of formats().
+enum class FormatId : uint8_t { fp32, bf16, nvfp4, mxfp8 };
+
+/// Scalar element encodings; `none` marks an absent block scale.
+enum class Element : uint8_t { none, fp32, bf16, e2m1, e4m3, e5m2, e8m0 };
+
+/// The set of elements that share one outer (FP32) scale.
+enum class OuterScale : uint8_t { none, tensor, expert, row };
+
+/// The arithmetic rule set that fixes scale arithmetic, ties, zero and non-finite handling
+/// (docs/numerics.md). `te` is Transformer Engine's reference quantizer; for MX formats it is the
+/// round-up (rceil) scale rule.
+enum class Convention : uint8_t { te };
+
+/// One row of the format table.
+struct Format {
+  FormatId id;
+  std::string_view name;     ///< as written on the command line
+  Element element;           ///< element encoding
+  int bits;                  ///< stored bits an element
+  int block;                 ///< elements along the contracted dimension that share a block scale; 0: none
+  Element block_scale;       ///< block scale encoding, Element::none without blocks
+  bool outer_scale;          ///< whether outer scales other than none are possible
+  std::string_view layout;   ///< byte layout in words
+  std::string_view purpose;  ///< one sentence
+};
+
+/// All formats, in FormatId order.
+[[nodiscard]] std::span<const Format> formats();
+/// The row of `id`.
+[[nodiscard]] const Format& format(FormatId id);
+/// The row named `name`; throws not_found and offers the nearest name.
+[[nodiscard]] const Format& format(std::string_view name);
+
+[[nodiscard]] std::string_view to_string(Element element);
+[[nodiscard]] std::string_view to_string(OuterScale outer);
+[[nodiscard]] std::string_view to_string(Convention convention);
+
+/// How a tensor is quantized; a plain value.
+struct QuantSpec {
+  FormatId format = FormatId::bf16;
+  OuterScale outer = OuterScale::none;
+  Convention convention = Convention::te;
+
+  friend constexpr bool operator==(const QuantSpec&, const QuantSpec&) = default;
+  /// Whether codes and scales exist (false for fp32 and bf16).
+  [[nodiscard]] bool quantized() const;
+  /// Throws invalid_argument when the fields contradict each other, e.g. an outer scale on mxfp8.
+  void validate() const;
+};
+/// "nvfp4[te,outer=row]", "mxfp8", "bf16".
+[[nodiscard]] std::string to_string(const QuantSpec& spec);
+
+/// A quantized matrix [rows, cols]: codes, block scales along each row, outer scales. A non-owning
+/// view; QBuffer owns one. All parts travel together so that no scale is ever applied to other codes.
+///
+/// Layout: nvfp4 codes are [rows, ceil(cols/2)] bytes, the even column in the low nibble; mxfp8 codes
+/// are [rows, cols] bytes. Block scales are [rows, ceil(cols/block)] bytes. A last block that is cut
+/// by `cols` behaves as if padded with zeros.
+struct QTensor {
+  QuantSpec spec;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  uint8_t* codes = nullptr;
+  uint8_t* block_scales = nullptr;
+  float* outer = nullptr;  ///< decode multipliers: [1] for tensor, [rows] for row, nullptr for none
+  float* amax = nullptr;   ///< same shape as outer: the max |x| the multiplier was made from
+
+  [[nodiscard]] bool empty() const { return codes == nullptr; }
+  [[nodiscard]] int64_t code_stride() const;   ///< bytes a row of codes
+  [[nodiscard]] int64_t scale_stride() const;  ///< bytes a row of block scales
+  [[nodiscard]] int64_t outer_count() const;   ///< 0, 1 or rows
+  /// Decode multiplier of `row`: 1 without an outer scale.
+  [[nodiscard]] float outer_of(int64_t row) const {
+    return outer == nullptr ? 1.0f : outer[spec.outer == OuterScale::row ? row : 0];
+  }
+  /// Rows [begin, begin + count); a tensor-wide outer scale stays shared.
+  [[nodiscard]] QTensor slice_rows(int64_t begin, int64_t count) const;
+  /// Bytes of codes + block scales + outer scales + amaxes for a [rows, cols] tensor, each part
+  /// aligned to 64 bytes.
+  [[nodiscard]] static int64_t bytes(const QuantSpec& spec, int64_t rows, int64_t cols);
+  /// Lays the parts out in `memory` (at least bytes(), 64-byte aligned). Contents are not touched.
+  [[nodiscard]] static QTensor place(const QuantSpec& spec, int64_t rows, int64_t cols, void* memory);
+};
+
+}  // namespace minite

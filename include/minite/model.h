@@ -1,0 +1,46 @@
+#pragma once
+// Model configuration shared by every family.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "minite/recipe.h"
+
+namespace minite {
+
+/// Shapes and constants of a decoder-only transformer. Names follow Hugging Face's config.json.
+struct ModelConfig {
+  std::string family = "qwen3";  ///< a row of model_families()
+  int64_t vocab_size = 0;
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  int64_t num_hidden_layers = 0;
+  int64_t num_attention_heads = 0;
+  int64_t num_key_value_heads = 0;
+  int64_t head_dim = 0;
+  int64_t max_position_embeddings = 0;
+  double rope_theta = 1e6;
+  float rms_norm_eps = 1e-6f;
+  bool tie_word_embeddings = false;
+  int32_t bos_token_id = -1;
+  int32_t eos_token_id = -1;
+  int32_t pad_token_id = -1;
+
+  [[nodiscard]] int64_t q_size() const { return num_attention_heads * head_dim; }
+  [[nodiscard]] int64_t kv_size() const { return num_key_value_heads * head_dim; }
+  [[nodiscard]] int64_t qkv_size() const { return q_size() + 2 * kv_size(); }
+  /// Throws invalid_argument when a value is missing, negative or does not divide; names the field.
+  void validate() const;
+};
+
+/// Parses the text of a Hugging Face config.json; `origin` names the file in messages.
+[[nodiscard]] ModelConfig parse_model_config(const std::string& json, const std::string& origin);
+/// The config.json text that parse_model_config() reads back to the same values.
+[[nodiscard]] std::string to_json(const ModelConfig& config);
+
+/// Linear layers in execution order, lm_head last: "layers.L.qkv" [q;k;v], "layers.L.o",
+/// "layers.L.gate_up" [gate;up], "layers.L.down", "lm_head". A fused tensor is one quantization unit.
+/// Throws what validate() throws.
+[[nodiscard]] std::vector<LinearModule> linear_modules(const ModelConfig& config);
+
+}  // namespace minite

@@ -1,0 +1,64 @@
+#pragma once
+// What a backend is: one function an op. Arguments have been validated by ops/.
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/thread_pool.h"
+#include "ops/args.h"
+
+namespace minite {
+
+/// Resources of one call. A plan states the scratch bytes it needs; the caller gives them.
+struct Exec {
+  ThreadPool* pool = nullptr;
+  std::span<std::byte> scratch;
+};
+
+/// Static part of a product: everything but the number of rows.
+struct GemmProblem {
+  FormatId a = FormatId::bf16, b = FormatId::bf16;
+  DType y = DType::bf16;
+  int64_t n = 0, k = 0;
+};
+
+/// Whether and how a backend runs a problem.
+struct Support {
+  bool ok = false;
+  std::string_view kernel;       ///< name of the kernel that will run
+  std::string_view order;        ///< accumulation order in words
+  bool row_invariant = false;    ///< whether a row's bits depend on that row alone
+  std::string reason;            ///< a sentence when !ok
+};
+
+struct OpTable {
+  std::string_view name;  ///< "ref", "simd/avx512", ...
+  Support (*supports_gemm)(const GemmProblem&);
+  int64_t (*gemm_scratch)(const GemmProblem&, int64_t m, int threads);  ///< bytes
+  int64_t (*attention_scratch)(int64_t max_keys, int64_t head_dim, int threads);  ///< bytes, both directions
+
+  void (*gemm)(const GemmArgs&, const Exec&);
+  void (*quantize)(const QuantizeArgs&, const Exec&);
+  void (*dequantize)(const DequantizeArgs&, const Exec&);
+  void (*rmsnorm)(const RmsNormArgs&, const Exec&);
+  void (*rmsnorm_backward)(const RmsNormBackwardArgs&, const Exec&);
+  void (*rmsnorm_quantize)(const RmsNormQuantizeArgs&, const Exec&);
+  void (*rope)(const RopeArgs&, const Exec&);
+  void (*kv_write)(const KvWriteArgs&, const Exec&);
+  void (*attention)(const AttentionArgs&, const Exec&);
+  void (*attention_backward)(const AttentionBackwardArgs&, const Exec&);
+  void (*swiglu)(const SwigluArgs&, const Exec&);
+  void (*swiglu_backward)(const SwigluBackwardArgs&, const Exec&);
+  void (*swiglu_quantize)(const SwigluQuantizeArgs&, const Exec&);
+  void (*add)(const AddArgs&, const Exec&);
+  void (*embedding)(const EmbeddingArgs&, const Exec&);
+  void (*embedding_backward)(const EmbeddingBackwardArgs&, const Exec&);
+  void (*logprob)(const LogprobArgs&, const Exec&);
+  void (*logprob_backward)(const LogprobBackwardArgs&, const Exec&);
+  void (*choose)(const ChooseArgs&, const Exec&);
+  void (*adamw)(const AdamWArgs&, const Exec&);
+  void (*sum_squares)(const SumSquaresArgs&, const Exec&);
+};
+
+}  // namespace minite

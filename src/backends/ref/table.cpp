@@ -1,0 +1,72 @@
+#include "backends/ref/table.h"
+
+#include "backends/ref/attention.h"
+#include "backends/ref/choose.h"
+#include "backends/ref/elementwise.h"
+#include "backends/ref/gemm.h"
+#include "backends/ref/logprob.h"
+#include "backends/ref/norm.h"
+#include "backends/ref/optimizer.h"
+#include "backends/ref/quantize.h"
+
+namespace minite::ref {
+namespace {
+
+int64_t attention_scratch(int64_t, int64_t, int) { return 0; }
+
+void run_choose(const ChooseArgs& args, const Exec& exec) {
+  for (int64_t r = 0; r < args.logits.rows; ++r) choose_row(args, r, reinterpret_cast<int32_t*>(exec.scratch.data()));
+}
+
+/// The fused producers are defined by their unfused composition, one row at a time.
+void rmsnorm_quantize(const RmsNormQuantizeArgs& args, const Exec&) {
+  with_type(args.norm.x.dtype, [&](auto tag) { rmsnorm<decltype(tag)>(args.norm); });
+  quantize({args.norm.y, Orientation::rows, args.out});
+}
+void swiglu_quantize(const SwigluQuantizeArgs& args, const Exec&) {
+  with_type(args.act.x.dtype, [&](auto tag) { swiglu<decltype(tag)>(args.act); });
+  quantize({args.act.y, Orientation::rows, args.out});
+}
+
+// clang-format off
+#define MINITE_TYPED(op, Args, field) \
+  [](const Args& args, const Exec&) { with_type(args.field.dtype, [&](auto tag) { op<decltype(tag)>(args); }); }
+
+constexpr OpTable kTable = {
+    .name = "ref",
+    .supports_gemm = supports_gemm,
+    .gemm_scratch = gemm_scratch,
+    .attention_scratch = attention_scratch,
+    .gemm = [](const GemmArgs& args, const Exec&) { gemm(args); },
+    .quantize = [](const QuantizeArgs& args, const Exec&) { quantize(args); },
+    .dequantize = [](const DequantizeArgs& args, const Exec&) { dequantize(args); },
+    .rmsnorm = MINITE_TYPED(rmsnorm, RmsNormArgs, x),
+    .rmsnorm_backward = MINITE_TYPED(rmsnorm_backward, RmsNormBackwardArgs, x),
+    .rmsnorm_quantize = rmsnorm_quantize,
+    .rope = MINITE_TYPED(rope, RopeArgs, x),
+    .kv_write = MINITE_TYPED(kv_write, KvWriteArgs, k),
+    .attention = MINITE_TYPED(attention, AttentionArgs, q),
+    .attention_backward = MINITE_TYPED(attention_backward, AttentionBackwardArgs, q),
+    .swiglu = MINITE_TYPED(swiglu, SwigluArgs, x),
+    .swiglu_backward = MINITE_TYPED(swiglu_backward, SwigluBackwardArgs, x),
+    .swiglu_quantize = swiglu_quantize,
+    .add = MINITE_TYPED(add, AddArgs, y),
+    .embedding = MINITE_TYPED(embedding, EmbeddingArgs, y),
+    .embedding_backward = MINITE_TYPED(embedding_backward, EmbeddingBackwardArgs, dy),
+    .logprob = [](const LogprobArgs& args, const Exec&) {
+      if (args.logits.dtype == DType::f64) return logprob<double>(args);
+      logprob<float>(args);
+    },
+    .logprob_backward = MINITE_TYPED(logprob_backward, LogprobBackwardArgs, dlogits),
+    .choose = run_choose,
+    .adamw = [](const AdamWArgs& args, const Exec&) { adamw(args); },
+    .sum_squares = [](const SumSquaresArgs& args, const Exec&) { sum_squares(args); },
+};
+#undef MINITE_TYPED
+// clang-format on
+
+}  // namespace
+
+const OpTable& table() { return kTable; }
+
+}  // namespace minite::ref

@@ -1,0 +1,26 @@
+#pragma once
+// The ordered list of backends and how one is chosen: once, by name, never silently.
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/op_table.h"
+
+namespace minite {
+
+/// One backend as this machine sees it.
+struct Backend {
+  std::string_view name;   ///< "simd", "ref"
+  const OpTable* table;    ///< nullptr when it cannot run here
+  std::string reason;      ///< why it cannot, one sentence
+};
+
+/// All backends, best first.
+[[nodiscard]] const std::vector<Backend>& backends();
+
+/// The table of the backend `name`; "auto" takes the first that runs here. Throws unsupported with the
+/// backend's sentence when it cannot run, not_found for an unknown name.
+[[nodiscard]] const OpTable& backend(std::string_view name);
+
+}  // namespace minite

@@ -1,0 +1,41 @@
+#include "backends/simd/isa_table.h"
+
+#include "backends/simd/kernels.h"
+
+#define MINITE_TEXT2(x) #x
+#define MINITE_TEXT(x) MINITE_TEXT2(x)
+
+namespace minite::simd::MINITE_ISA {
+
+const OpTable& table() {
+  static constexpr OpTable kTable = {
+      .name = "simd/" MINITE_TEXT(MINITE_ISA),
+      .supports_gemm = supports_gemm,
+      .gemm_scratch = gemm_scratch,
+      .attention_scratch = attention_scratch,
+      .gemm = gemm,
+      .quantize = quantize,
+      .dequantize = dequantize,
+      .rmsnorm = rmsnorm,
+      .rmsnorm_backward = rmsnorm_backward,
+      .rmsnorm_quantize = rmsnorm_quantize,
+      .rope = rope,
+      .kv_write = kv_write,
+      .attention = attention,
+      .attention_backward = attention_backward,
+      .swiglu = swiglu,
+      .swiglu_backward = swiglu_backward,
+      .swiglu_quantize = swiglu_quantize,
+      .add = add,
+      .embedding = embedding,
+      .embedding_backward = embedding_backward,
+      .logprob = logprob,
+      .logprob_backward = logprob_backward,
+      .choose = choose,
+      .adamw = adamw,
+      .sum_squares = sum_squares,
+  };
+  return kTable;
+}
+
+}  // namespace minite::simd::MINITE_ISA

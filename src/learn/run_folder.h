@@ -1,0 +1,100 @@
+#pragma once
+// The folder of one run: config.yaml, metrics.jsonl, timings.jsonl, checkpoints/step_NNNNNN, summary.json. It
+// knows names and durability, not models: a checkpoint is a folder that the caller fills.
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/line_log.h"
+
+namespace minite::learn {
+
+/// A phase of a run, in the order in which a run goes through them.
+enum class Stage : uint8_t { sft, rl, contrast };
+inline constexpr std::array<std::string_view, 3> kStageNames = {"sft", "rl", "contrast"};
+[[nodiscard]] constexpr std::string_view stage_name(Stage stage) {
+  return kStageNames[static_cast<size_t>(stage)];
+}
+
+/// Where in a run a line was written.
+struct StepId {
+  int64_t global_step = 0;  ///< grows with every step over all stages; the sort key of both logs
+  int64_t step = 0;         ///< counts within the stage
+  Stage stage = Stage::sft;
+};
+
+/// Sorted by name, so that lines are byte-identical from run to run.
+using Metrics = std::map<std::string, double>;
+
+/// One line of metrics.jsonl: {"global_step":..,"step":..,"stage":"rl",NAME:VALUE,...}. Numbers are the
+/// shortest text that reads back as the same double. JSON has no NaN or infinity: such a value is null,
+/// followed by "NAME_nonfinite":"nan|inf|-inf". Error: invalid_argument when a metric takes a reserved name.
+[[nodiscard]] std::string metrics_line(const StepId& id, const Metrics& metrics);
+/// One line of timings.jsonl: {"global_step":..,"step":..,"stage":..,"seconds":{NAME:SECONDS,...}}.
+[[nodiscard]] std::string timings_line(const StepId& id, const Metrics& seconds);
+
+/// checkpoints/step_NNNNNN; the number is the global step.
+struct Checkpoint {
+  int64_t global_step = 0;
+  std::filesystem::path path;
+};
+
+struct CheckpointSearch {
+  std::optional<Checkpoint> newest_valid;
+  std::vector<std::string> skipped;  ///< why each newer checkpoint was passed over, newest first
+};
+
+/// The checkpoints of a run folder by rising step; damaged ones included, unfinished (.tmp) ones not.
+[[nodiscard]] std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& run);
+
+/// The newest checkpoint whose manifest holds, and a sentence for each newer one that does not.
+[[nodiscard]] CheckpointSearch latest_valid_checkpoint(const std::filesystem::path& run);
+
+class RunFolder {
+ public:
+  /// Makes a new run folder, parents too. Error: invalid_argument when `path` already holds a run (the
+  /// message offers --resume and another folder); io or not_found when it cannot be written.
+  [[nodiscard]] static RunFolder create(const std::filesystem::path& path);
+  /// Opens an existing run to go on after `global_step` (that of the checkpoint in use): lines of both logs
+  /// past it, cut last lines and stale temporary folders are dropped. Errors: not_found when `path` holds no
+  /// run, corrupt_data for a damaged line "FILE:LINE: ...".
+  [[nodiscard]] static RunFolder resume(const std::filesystem::path& path, int64_t global_step);
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+  void write_config(std::string_view yaml) const;
+  void write_summary(const nlohmann::json& summary) const;
+
+  /// Appends a line. Error: invalid_argument when id.global_step does not exceed the last one of that log.
+  void write_metrics(const StepId& id, const Metrics& metrics);
+  void write_timings(const StepId& id, const Metrics& seconds);
+
+  /// Fills a checkpoint folder.
+  using FillCheckpoint = std::function<void(const std::filesystem::path& temporary_folder)>;
+  /// Calls `fill` with a temporary folder, adds manifest.json, makes both logs and the folder durable and
+  /// renames it to checkpoints/step_NNNNNN, which is returned. When `fill` throws, nothing is left behind.
+  std::filesystem::path save_checkpoint(int64_t global_step, const FillCheckpoint& fill);
+  /// Removes all but the newest `keep` (>= 1) checkpoints.
+  void prune_checkpoints(int64_t keep) const;
+
+ private:
+  struct Log {
+    io::LineLog file;
+    int64_t last_step;
+  };
+  RunFolder(std::filesystem::path path, int64_t last_step);
+  static void append(Log& log, const StepId& id, const std::string& line);
+
+  std::filesystem::path path_;
+  Log metrics_;
+  Log timings_;
+};
+
+}  // namespace minite::learn

@@ -1,0 +1,277 @@
+// Hugging Face config.json <-> ModelConfig.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/fail.h"
+#include "minite/model.h"
+#include "model/families/table.h"
+
+namespace minite {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr int kMaxDepth = 32;
+
+// Upper bounds far above any real model, low enough that no product of two sizes overflows.
+struct SizeField {
+  const char* name;
+  int64_t ModelConfig::*member;
+  int64_t max;
+};
+constexpr std::array<SizeField, 8> kSizes = {{
+    {"vocab_size", &ModelConfig::vocab_size, int64_t{1} << 24},
+    {"hidden_size", &ModelConfig::hidden_size, int64_t{1} << 20},
+    {"intermediate_size", &ModelConfig::intermediate_size, int64_t{1} << 22},
+    {"num_hidden_layers", &ModelConfig::num_hidden_layers, 4096},
+    {"num_attention_heads", &ModelConfig::num_attention_heads, 4096},
+    {"num_key_value_heads", &ModelConfig::num_key_value_heads, 4096},
+    {"head_dim", &ModelConfig::head_dim, 256},
+    {"max_position_embeddings", &ModelConfig::max_position_embeddings, int64_t{1} << 24},
+}};
+
+struct TokenField {
+  const char* name;
+  int32_t ModelConfig::*member;
+};
+constexpr std::array<TokenField, 3> kTokens = {{
+    {"bos_token_id", &ModelConfig::bos_token_id},
+    {"eos_token_id", &ModelConfig::eos_token_id},
+    {"pad_token_id", &ModelConfig::pad_token_id},
+}};
+
+/// A document and the name it has in messages.
+struct Document {
+  const json& root;
+  const std::string& origin;
+
+  /// The field's value, or nullptr when it is absent or null.
+  [[nodiscard]] const json* find(const char* field) const {
+    const auto it = root.find(field);
+    return it == root.end() || it->is_null() ? nullptr : &*it;
+  }
+};
+
+/// JSON text for a message, cut to a readable length; invalid UTF-8 is replaced.
+std::string shown(const json& value) {
+  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return text;
+}
+
+int64_t integer(const json& value, const char* field, const std::string& origin) {
+  const bool fits = value.is_number_integer() &&
+                    (!value.is_number_unsigned() ||
+                     value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
+  require(fits, "{}: {}={} must be an integer", origin, field, shown(value));
+  return value.get<int64_t>();
+}
+
+double number(const json& value, const char* field, const std::string& origin) {
+  require(value.is_number(), "{}: {}={} must be a number", origin, field, shown(value));
+  return value.get<double>();
+}
+
+const ModelFamily& find_family(const Document& doc) {
+  const json* type = doc.find("model_type");
+  require(type != nullptr && type->is_string(),
+          "{}: model_type is missing or no string; is this a config.json?", doc.origin);
+  const auto& name = type->get_ref<const std::string&>();
+  std::vector<std::string_view> known;
+  for (const ModelFamily& row : model_families()) {
+    if (row.hf_model_type == name) return row;
+    known.push_back(row.hf_model_type);
+  }
+  fail(ErrorCode::unsupported, "{}: unknown model_type {}; known: {}{}", doc.origin, shown(*type),
+       fmt::join(known, ", "), did_you_mean(name, known));
+}
+
+void check_architecture(const Document& doc, const ModelFamily& family) {
+  const json* list = doc.find("architectures");
+  if (list == nullptr) return;
+  bool found = false;
+  for (const json& entry : *list)
+    found |= entry.is_string() && entry.get_ref<const std::string&>() == family.hf_architecture;
+  if (!found) {
+    fail(ErrorCode::unsupported,
+         "{}: architectures={} does not hold {}, the one of model_type {} that is implemented", doc.origin,
+         shown(*list), family.hf_architecture, family.hf_model_type);
+  }
+}
+
+void check_limits(const Document& doc, const ModelFamily& family) {
+  for (const FieldLimit& limit : family.limits()) {
+    const auto it = doc.root.find(limit.field);
+    if (it == doc.root.end()) continue;
+    const json allowed = json::parse(limit.allowed);
+    const json list = it->is_array() ? *it : json::array({*it});
+    for (const json& value : list) {
+      if (value == allowed) continue;
+      fail(ErrorCode::unsupported, "{}: {}={} is not supported, only {}: {}", doc.origin, limit.field,
+           shown(value), limit.allowed, limit.why);
+    }
+  }
+}
+
+void read_sizes(const Document& doc, ModelConfig& config) {
+  for (const SizeField& field : kSizes) {
+    if (const json* value = doc.find(field.name)) {
+      config.*field.member = integer(*value, field.name, doc.origin);
+      continue;
+    }
+    // Computed below; all other sizes have to be written.
+    require(field.member == &ModelConfig::head_dim, "{}: {} is missing", doc.origin, field.name);
+  }
+  if (doc.find("head_dim") != nullptr) return;
+  require(config.num_attention_heads > 0 && config.hidden_size % config.num_attention_heads == 0,
+          "{}: head_dim is missing and hidden_size={} does not divide by num_attention_heads={}", doc.origin,
+          config.hidden_size, config.num_attention_heads);
+  config.head_dim = config.hidden_size / config.num_attention_heads;
+}
+
+/// rope_theta stands at the top, or in rope_parameters as newer versions of Transformers write it.
+double read_rope_theta(const Document& doc) {
+  if (const json* parameters = doc.find("rope_parameters")) {
+    require(parameters->is_object(), "{}: rope_parameters={} must be an object", doc.origin,
+            shown(*parameters));
+    const auto type = parameters->find("rope_type");
+    if (type != parameters->end() && *type != "default") {
+      fail(ErrorCode::unsupported, "{}: rope_parameters.rope_type={} is not supported, only \"default\"",
+           doc.origin, shown(*type));
+    }
+    if (const auto theta = parameters->find("rope_theta"); theta != parameters->end()) {
+      return number(*theta, "rope_parameters.rope_theta", doc.origin);
+    }
+  }
+  const json* theta = doc.find("rope_theta");
+  require(theta != nullptr, "{}: rope_theta is missing", doc.origin);
+  return number(*theta, "rope_theta", doc.origin);
+}
+
+void read_tokens(const Document& doc, ModelConfig& config) {
+  for (const TokenField& field : kTokens) {
+    const json* value = doc.find(field.name);
+    if (value == nullptr) continue;
+    if (value->is_array()) {
+      require(!value->empty(), "{}: {} is an empty list", doc.origin, field.name);
+      value = &value->front();
+    }
+    const int64_t id = integer(*value, field.name, doc.origin);
+    require(id >= -1 && id <= std::numeric_limits<int32_t>::max(), "{}: {}={} is no token id", doc.origin,
+            field.name, id);
+    config.*field.member = static_cast<int32_t>(id);
+  }
+}
+
+json parse_document(const std::string& text, const std::string& origin) {
+  try {
+    // Deep nesting would make copies and messages recurse without limit.
+    return json::parse(text, [&](int depth, json::parse_event_t, json&) {
+      if (depth > kMaxDepth) fail(ErrorCode::corrupt_data, "{}: nested more than {} deep", origin, kMaxDepth);
+      return true;
+    });
+  } catch (const json::parse_error& error) {
+    const auto at = std::min(text.size(), error.byte);
+    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    fail(ErrorCode::corrupt_data, "{}:{}: not valid JSON (byte {})", origin, line, error.byte);
+  }
+}
+
+/// The decimal number that reads well and gives `x` again when it is rounded to FP32: 1e-06,
+/// not 9.99999997e-07.
+double shortest_double(float x) {
+  const std::string text = fmt::format("{}", x);
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+void check_rope_and_norm(const ModelConfig& c) {
+  require(std::isfinite(c.rope_theta) && c.rope_theta > 0, "rope_theta={} must be positive and finite",
+          c.rope_theta);
+  require(std::isfinite(c.rms_norm_eps) && c.rms_norm_eps > 0, "rms_norm_eps={} must be positive and finite",
+          c.rms_norm_eps);
+}
+
+}  // namespace
+
+void ModelConfig::validate() const {
+  (void)model_family(family);
+  for (const SizeField& field : kSizes) {
+    const int64_t value = this->*field.member;
+    require(value >= 1 && value <= field.max, "{}={} must be between 1 and {}", field.name, value, field.max);
+  }
+  require(num_attention_heads % num_key_value_heads == 0,
+          "num_attention_heads={} must be a multiple of num_key_value_heads={}", num_attention_heads,
+          num_key_value_heads);
+  require(head_dim % 2 == 0, "head_dim={} must be even: rotary embeddings turn pairs", head_dim);
+  check_rope_and_norm(*this);
+  for (const TokenField& field : kTokens) {
+    const int32_t id = this->*field.member;
+    require(id >= -1 && id < vocab_size, "{}={} must be -1 (none) or below vocab_size={}", field.name, id,
+            vocab_size);
+  }
+}
+
+ModelConfig parse_model_config(const std::string& text, const std::string& origin) {
+  const json root = parse_document(text, origin);
+  require(root.is_object(), "{}: must be a JSON object", origin);
+  const Document doc{root, origin};
+  const ModelFamily& family = find_family(doc);
+  check_architecture(doc, family);
+  check_limits(doc, family);
+
+  ModelConfig config;
+  config.family = family.name;
+  read_sizes(doc, config);
+  read_tokens(doc, config);
+  config.rope_theta = read_rope_theta(doc);
+  if (const json* eps = doc.find("rms_norm_eps")) {
+    config.rms_norm_eps = static_cast<float>(number(*eps, "rms_norm_eps", origin));
+  }
+  if (const json* tie = doc.find("tie_word_embeddings")) {
+    require(tie->is_boolean(), "{}: tie_word_embeddings={} must be true or false", origin, shown(*tie));
+    config.tie_word_embeddings = tie->get<bool>();
+  }
+  try {
+    config.validate();
+  } catch (const Error& error) {
+    fail(error.code(), "{}: {}", origin, error.what());
+  }
+  return config;
+}
+
+std::string to_json(const ModelConfig& config) {
+  const ModelFamily& family = model_family(config.family);
+  ordered_json root;
+  root["architectures"] = {family.hf_architecture};
+  root["model_type"] = family.hf_model_type;
+  for (const SizeField& field : kSizes) root[field.name] = config.*field.member;
+  root["rope_theta"] = config.rope_theta;
+  root["rms_norm_eps"] = shortest_double(config.rms_norm_eps);
+  root["tie_word_embeddings"] = config.tie_word_embeddings;
+  root["attention_bias"] = false;
+  root["attention_dropout"] = 0.0;
+  root["hidden_act"] = "silu";
+  root["rope_scaling"] = nullptr;
+  root["use_sliding_window"] = false;
+  root["torch_dtype"] = "bfloat16";
+  for (const TokenField& field : kTokens) {
+    const int32_t id = config.*field.member;
+    root[field.name] = id < 0 ? ordered_json(nullptr) : ordered_json(id);
+  }
+  return root.dump(2) + "\n";
+}
+
+std::vector<LinearModule> linear_modules(const ModelConfig& config) {
+  config.validate();
+  return model_family(config.family).linear_modules(config);
+}
+
+}  // namespace minite

@@ -1,0 +1,238 @@
+#pragma once
+// Arguments of every op: plain structs of views. Shapes and aliasing are stated here and checked once, in
+// the op of the same name (ops/*.cpp); backends rely on them. T rows are tokens, V the vocabulary.
+#include <cstdint>
+#include <span>
+
+#include "minite/format.h"
+#include "minite/tensor.h"
+
+namespace minite {
+
+// --- packed batches --------------------------------------------------------------------------------
+
+/// Identity of each row of a packed batch. Rows of one sequence are contiguous with ascending positions.
+struct Rows {
+  std::span<const int32_t> token;  ///< [T] input token
+  std::span<const int32_t> seq;    ///< [T] sequence slot, an index into KvStore::first_block
+  std::span<const int32_t> pos;    ///< [T] position inside the sequence
+  [[nodiscard]] int64_t size() const { return static_cast<int64_t>(token.size()); }
+};
+
+/// Keys in a block of attention; blocks start at absolute positions 0, 64, ...
+inline constexpr int64_t kKeyBlock = 64;
+
+/// Keys and values of one layer, in the format that attention reads. A sequence owns consecutive blocks
+/// of 64 positions from first_block[seq]. In a block, for each KV head: K transposed [head_dim, 64], then
+/// V [64, head_dim]: scores run over keys in lanes, the PV product over head_dim in lanes.
+struct KvStore {
+  void* data = nullptr;
+  DType dtype = DType::bf16;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  std::span<const int64_t> first_block;
+
+  [[nodiscard]] int64_t head_elements() const { return 2 * kKeyBlock * head_dim; }
+  [[nodiscard]] int64_t block_elements() const { return kv_heads * head_elements(); }
+  template <class T>
+  [[nodiscard]] T* k(int64_t block, int64_t head) const {
+    return static_cast<T*>(data) + block * block_elements() + head * head_elements();
+  }
+  template <class T>
+  [[nodiscard]] T* v(int64_t block, int64_t head) const {
+    return k<T>(block, head) + kKeyBlock * head_dim;
+  }
+};
+
+// --- quantization ----------------------------------------------------------------------------------
+
+/// Which way a matrix is read: as it is, or transposed.
+enum class Orientation : uint8_t { rows, columns };
+
+/// out = Q(x) along the rows of x ([M,K] -> [M,K]) or along its columns ([M,K] -> [K,M]).
+struct QuantizeArgs {
+  TensorView x;  ///< [M, K] bf16 or f32
+  Orientation along = Orientation::rows;
+  QTensor out;   ///< out.spec says how
+};
+
+/// y = D(q), decoded in the convention's order and rounded once to y's dtype.
+struct DequantizeArgs {
+  QTensor q;
+  TensorView y;  ///< [q.rows, q.cols] bf16 or f32
+};
+
+// --- matrix products -------------------------------------------------------------------------------
+
+/// One operand of a product, read as [R, K] with the contracted dimension K last.
+struct Operand {
+  QTensor q;         ///< a quantized operand [R, K], or
+  TensorView dense;  ///< a dense one: [R, K] (Orientation::rows) or [K, R] (columns)
+  Orientation along = Orientation::rows;
+
+  static Operand of(const QTensor& t) { return {t, {}, Orientation::rows}; }
+  static Operand of(const TensorView& t, Orientation o = Orientation::rows) { return {{}, t, o}; }
+  [[nodiscard]] bool quantized() const { return !q.empty(); }
+  [[nodiscard]] int64_t rows() const {
+    return quantized() ? q.rows : along == Orientation::rows ? dense.rows : dense.cols;
+  }
+  [[nodiscard]] int64_t depth() const {
+    return quantized() ? q.cols : along == Orientation::rows ? dense.cols : dense.rows;
+  }
+  [[nodiscard]] FormatId format() const {
+    return quantized() ? q.spec.format : dense.dtype == DType::bf16 ? FormatId::bf16 : FormatId::fp32;
+  }
+};
+
+/// What a product does with its previous output.
+enum class Output : uint8_t { overwrite, accumulate };
+
+/// y[M,N] = epilogue(a[M,K] b[N,K]^T): acc, times a's outer scale of the row, times b's outer scale of the
+/// column, plus bias, plus y when accumulating; one rounding to y's dtype.
+struct GemmArgs {
+  Operand a, b;
+  TensorView bias;  ///< [1, N] f32 or absent
+  TensorView y;     ///< [M, N]; must not overlap the operands
+  Output output = Output::overwrite;
+};
+
+// --- norm, rope, attention -------------------------------------------------------------------------
+
+/// y = x / sqrt(mean(x^2) + eps) * weight, over `groups` equal pieces of each row (heads for QK-norm).
+struct RmsNormArgs {
+  TensorView x;       ///< [T, groups*D]
+  TensorView weight;  ///< [1, D], dtype of x
+  float eps = 0;
+  int64_t groups = 1;
+  TensorView y;       ///< [T, groups*D]; may be x
+  TensorView rstd;    ///< [T, groups] accumulator dtype (f32; f64 for f64), or absent
+};
+struct RmsNormBackwardArgs {
+  TensorView dy, x, weight, rstd;
+  int64_t groups = 1;
+  TensorView residual;  ///< [T, groups*D] or absent: gradient added to dx before its rounding
+  TensorView dx;        ///< [T, groups*D]; may be dy or residual
+  TensorView dweight;   ///< [1, D] f32 (f64), accumulated: rows ascending, groups ascending
+};
+
+/// Rotates pairs (i, i + D/2) of each head in place by the angle of the row's position.
+enum class Direction : uint8_t { forward, backward };
+struct RopeArgs {
+  TensorView x;          ///< [T, heads*D], in place
+  TensorView table;      ///< [positions, D] f32: D/2 cosines, then D/2 sines
+  std::span<const int32_t> pos;
+  int64_t heads = 0;
+  Direction direction = Direction::forward;
+};
+
+/// Writes the keys and values of each row to its place in the store, rounding to the store's format.
+struct KvWriteArgs {
+  TensorView k, v;  ///< [T, kv_heads*D]
+  std::span<const int32_t> seq, pos;
+  KvStore kv;
+};
+
+/// Causal grouped-query attention: each row attends to positions 0..pos of its own sequence.
+struct AttentionArgs {
+  TensorView q;  ///< [T, heads*D], scaled by 1/sqrt(D) inside
+  std::span<const int32_t> seq, pos;
+  KvStore kv;
+  int64_t heads = 0;
+  TensorView o;    ///< [T, heads*D]
+  TensorView lse;  ///< [T, heads] accumulator dtype, or absent: log-sum-exp of the scaled scores
+};
+/// Needs every position of every sequence in the batch, each sequence from position 0.
+struct AttentionBackwardArgs {
+  TensorView dout, q, o, lse;
+  std::span<const int32_t> seq, pos;
+  KvStore kv;
+  int64_t heads = 0;
+  TensorView dq;      ///< [T, heads*D]
+  TensorView dk, dv;  ///< [T, kv_heads*D]
+};
+
+// --- elementwise -----------------------------------------------------------------------------------
+
+/// y[T,F] = silu(gate) * up for x = [gate; up] of 2F columns.
+struct SwigluArgs {
+  TensorView x, y;
+};
+struct SwigluBackwardArgs {
+  TensorView dy, x, dx;  ///< [T,F], [T,2F], [T,2F]; dx may be x
+};
+/// y = a + b, rounded once. y may be a or b.
+struct AddArgs {
+  TensorView a, b, y;
+};
+/// Fused producers: the op's output goes straight to codes. `y` may be absent when nobody needs it.
+struct RmsNormQuantizeArgs {
+  RmsNormArgs norm;
+  QTensor out;
+};
+struct SwigluQuantizeArgs {
+  SwigluArgs act;
+  QTensor out;
+};
+
+// --- embedding and head ----------------------------------------------------------------------------
+
+struct EmbeddingArgs {
+  std::span<const int32_t> token;  ///< [T], each in [0, V)
+  TensorView table;                ///< [V, D]
+  TensorView y;                    ///< [T, D]
+};
+struct EmbeddingBackwardArgs {
+  std::span<const int32_t> token;
+  TensorView dy;      ///< [T, D]
+  TensorView dtable;  ///< [V, D] f32 (f64), accumulated, rows ascending
+};
+
+/// Log-probabilities and entropy of softmax(logits / temperature).
+struct LogprobArgs {
+  TensorView logits;  ///< [T, V] f32 (f64)
+  std::span<const int32_t> target;  ///< [T], each in [0, V)
+  float temperature = 1.0f;
+  TensorView logp;     ///< [1, T] f32 (f64): log p(target)
+  TensorView entropy;  ///< [1, T] or absent: -sum p log p
+  TensorView lse;      ///< [1, T] or absent: log-sum-exp of logits / temperature
+};
+struct LogprobBackwardArgs {
+  TensorView logits;
+  std::span<const int32_t> target;
+  float temperature = 1.0f;
+  TensorView lse, entropy;      ///< as the forward pass gave them; entropy only with dentropy
+  TensorView dlogp, dentropy;   ///< [1, T]; dentropy may be absent
+  TensorView dlogits;           ///< [T, V] compute dtype
+};
+
+/// Chooses one token a row by Gumbel-max over the kept part of softmax(logits / temperature). The noise of
+/// vocabulary entry j is Philox(seed, (request, position, j)): it depends on nothing else.
+struct ChooseArgs {
+  TensorView logits;  ///< [T, V] f32
+  float temperature = 1.0f;  ///< 0: greedy, the first of the largest
+  int64_t top_k = 0;         ///< 0: all
+  float top_p = 1.0f;        ///< keeps the smallest set of largest probabilities that reaches top_p
+  uint64_t seed = 0;
+  std::span<const uint64_t> request;  ///< [T]
+  std::span<const int32_t> pos;       ///< [T]
+  std::span<int32_t> token;           ///< [T] out
+};
+
+// --- optimizer -------------------------------------------------------------------------------------
+
+/// AdamW with decoupled weight decay on FP32 masters; the model's weight is the rounded master.
+struct AdamWArgs {
+  TensorView master, m, v;  ///< [R, C] f32, in place
+  TensorView grad;          ///< [R, C] f32
+  TensorView weight;        ///< [R, C] bf16 or f32, out
+  float grad_scale = 1.0f;  ///< multiplies the gradient first (clipping)
+  float lr = 0, beta1 = 0.9f, beta2 = 0.95f, eps = 1e-8f, weight_decay = 0;
+  int64_t step = 1;         ///< 1-based, for bias correction
+};
+/// Sum of squares in FP64: chunks of 4096 elements, 16 lanes in each, chunks ascending.
+struct SumSquaresArgs {
+  TensorView x;  ///< [R, C] f32
+  double* out = nullptr;
+};
+
+}  // namespace minite

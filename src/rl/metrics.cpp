@@ -1,0 +1,180 @@
+// The metric table: one row per number that a training step reports.
+#include <array>
+
+#include "core/fail.h"
+#include "minite/rl.h"
+
+namespace minite::rl {
+namespace {
+
+struct Inputs {
+  const Prepared& prepared;
+  const MetricSums& sums;
+  const GapStats& gap;
+
+  [[nodiscard]] double per_token(double sum) const { return sum / static_cast<double>(sums.tokens); }
+  [[nodiscard]] double per_segment(double sum) const {
+    return sum / static_cast<double>(prepared.totals.repair_segments);
+  }
+  [[nodiscard]] double token_weight_mean() const {
+    return static_cast<double>(prepared.totals.weight_units) /
+           (100.0 * static_cast<double>(prepared.totals.tokens));
+  }
+};
+
+// When a row has a value.
+using Applies = bool (*)(const Inputs& in);
+bool always(const Inputs&) { return true; }
+bool with_entropy(const Inputs& in) { return in.sums.entropy_tokens > 0; }
+bool with_dual_clip(const Inputs& in) { return in.prepared.config.clip_ratio_c.has_value(); }
+bool with_triage(const Inputs& in) { return in.prepared.config.triage.enabled(); }
+bool with_gate(const Inputs& in) { return in.prepared.config.triage.gate.enable; }
+bool with_repair(const Inputs& in) { return in.prepared.config.triage.repair.enable; }
+
+struct Row {
+  MetricInfo info;
+  Applies applies;
+  double (*value)(const Inputs& in);
+};
+
+constexpr Direction kNeutral = Direction::neutral;
+constexpr Direction kLower = Direction::lower;
+
+constexpr std::array kMetrics = {
+    Row{{"loss", "pg_loss + triage_repair_contribution - entropy_coef * entropy_loss", "1", kNeutral},
+        always,
+        [](const Inputs& in) { return in.sums.loss; }},
+    Row{{"pg_loss", "policy loss, weighted and aggregated by loss_agg_mode", "1", kNeutral},
+        always,
+        [](const Inputs& in) { return in.sums.pg_loss; }},
+    Row{{"entropy_loss", "entropy of the learner, aggregated by loss_agg_mode without weights", "nat",
+         kNeutral},
+        with_entropy,
+        [](const Inputs& in) { return in.sums.entropy_loss; }},
+    Row{{"ppo_kl", "mean over tokens of l_old - l", "nat", kNeutral},
+        always,
+        [](const Inputs& in) { return in.per_token(in.sums.ppo_kl); }},
+    Row{{"pg_clipfrac", "share of tokens whose PPO ratio is clipped", "1", kNeutral},
+        always,
+        [](const Inputs& in) { return in.per_token(static_cast<double>(in.sums.clipped)); }},
+    Row{{"pg_clipfrac_lower", "share of tokens held by the dual clip (clip_ratio_c)", "1", kNeutral},
+        with_dual_clip,
+        [](const Inputs& in) { return in.per_token(static_cast<double>(in.sums.clipped_lower)); }},
+    Row{{"train_rollout_logprob_abs_diff",
+         "mean over valid tokens of |l_old - l_sampler|, before any rejection", "nat", kLower},
+        always,
+        [](const Inputs& in) { return in.gap.abs_mean; }},
+    Row{{"gap_max", "largest |l_old - l_sampler| of a token", "nat", kLower},
+        always,
+        [](const Inputs& in) { return in.gap.abs_max; }},
+    Row{{"gap_response_max", "largest mean |l_old - l_sampler| of a response", "nat", kLower},
+        always,
+        [](const Inputs& in) { return in.gap.response_max; }},
+    Row{{"gap_q05", "5 % quantile of l_old - l_sampler", "nat", Direction::higher},
+        always,
+        [](const Inputs& in) { return in.gap.q05; }},
+    Row{{"gap_q01", "1 % quantile of l_old - l_sampler", "nat", Direction::higher},
+        always,
+        [](const Inputs& in) { return in.gap.q01; }},
+    Row{{"mismatch_kl", "k1 = mean of l_sampler - l_old, estimates KL(sampler || learner), may be negative",
+         "nat", kLower},
+        always,
+        [](const Inputs& in) { return in.gap.k1; }},
+    Row{{"mismatch_k3_kl", "k3 = mean of exp(x) - x - 1 with x = l_old - l_sampler clamped to +-20", "nat",
+         kLower},
+        always,
+        [](const Inputs& in) { return in.gap.k3; }},
+    Row{{"rollout_probs_diff_mean", "mean of |exp(l_old) - exp(l_sampler)|", "1", kLower},
+        always,
+        [](const Inputs& in) { return in.gap.prob_abs_mean; }},
+    Row{{"rollout_probs_diff_max", "largest |exp(l_old) - exp(l_sampler)|", "1", kLower},
+        always,
+        [](const Inputs& in) { return in.gap.prob_abs_max; }},
+    Row{{"rollout_probs_diff_std", "unbiased standard deviation of |exp(l_old) - exp(l_sampler)|", "1",
+         kLower},
+        always,
+        [](const Inputs& in) { return in.gap.prob_abs_std; }},
+    Row{{"ois", "mean PPO ratio r = exp(l - l_old)", "1", kNeutral},
+        always,
+        [](const Inputs& in) { return in.per_token(in.sums.ratio); }},
+    Row{{"tis",
+         "mean correction ratio rho = exp(l_old - l_sampler) before its threshold, at the level of "
+         "rollout_is",
+         "1", kNeutral},
+        always,
+        [](const Inputs& in) { return in.per_token(in.prepared.is_sums.ratio); }},
+    Row{{"tis_clipfrac", "share of tokens whose correction ratio the threshold changed", "1", kLower},
+        always,
+        [](const Inputs& in) { return in.per_token(static_cast<double>(in.prepared.is_sums.changed)); }},
+    Row{{"tis_abs", "mean |rho - 1| before the threshold", "1", kLower},
+        always,
+        [](const Inputs& in) { return in.per_token(in.prepared.is_sums.abs_error); }},
+    Row{{"triage_active", "1 if a gate weight is below 1 or a Repair window is active, else 0", "1",
+         kNeutral},
+        with_triage,
+        [](const Inputs& in) { return triage_active(in.prepared, in.sums) ? 1.0 : 0.0; }},
+    Row{{"triage_gate_weight_mean", "mean gate weight over valid tokens", "1", kNeutral},
+        with_gate,
+        [](const Inputs& in) { return in.token_weight_mean(); }},
+    Row{{"triage_token_weight_mean", "exact normaliser Z / valid tokens (1 when the gate is off)", "1",
+         kNeutral},
+        with_triage,
+        [](const Inputs& in) { return in.token_weight_mean(); }},
+    Row{{"triage_repair_loss", "(1/S) sum of phi(q) over the windows in scope, without the coefficient", "1",
+         kNeutral},
+        with_repair,
+        [](const Inputs& in) { return in.sums.repair_loss; }},
+    Row{{"triage_repair_contribution", "coefficient in force * triage_repair_loss", "1", kNeutral},
+        with_repair,
+        [](const Inputs& in) { return in.prepared.repair_coef * in.sums.repair_loss; }},
+    Row{{"triage_repair_active_segment_fraction", "windows in scope with q > 0, / S", "1", kNeutral},
+        with_repair,
+        [](const Inputs& in) { return in.per_segment(static_cast<double>(in.sums.repair_active)); }},
+    Row{{"triage_repair_valid_segments_per_seq", "S / N", "1", kNeutral},
+        with_repair,
+        [](const Inputs& in) {
+          return static_cast<double>(in.prepared.totals.repair_segments) /
+                 static_cast<double>(in.prepared.totals.responses);
+        }},
+    Row{{"triage_repair_mean_delta", "sum over the windows in scope of the mean live gap, / S", "nat",
+         kNeutral},
+        with_repair,
+        [](const Inputs& in) { return in.per_segment(in.sums.repair_delta); }},
+    Row{{"triage_repair_force_mean", "sum over the windows in scope of q / sqrt(1 + (q / beta)^2), / S", "1",
+         kNeutral},
+        with_repair,
+        [](const Inputs& in) { return in.per_segment(in.sums.repair_force); }},
+    Row{{"triage_repair_scope_token_fraction", "sum over windows of the share of tokens in scope, / S", "1",
+         kNeutral},
+        with_repair,
+        [](const Inputs& in) { return in.per_segment(in.sums.repair_scope); }},
+};
+
+}  // namespace
+
+std::vector<MetricInfo> metric_table() {
+  std::vector<MetricInfo> infos;
+  for (const Row& row : kMetrics) infos.push_back(row.info);
+  return infos;
+}
+
+bool triage_active(const Prepared& prepared, const MetricSums& sums) {
+  return prepared.totals.weight_units < 100 * prepared.totals.tokens || sums.repair_active > 0;
+}
+
+std::vector<std::pair<std::string, double>> metrics(const Batch& batch, const Prepared& prepared,
+                                                    const MetricSums& sums) {
+  require(sums.tokens > 0, "metrics: no valid token was evaluated; there is nothing to average");
+  require(sums.tokens == prepared.totals.tokens,
+          "metrics: {} valid tokens were evaluated but the update has {}; evaluate every response once",
+          sums.tokens, prepared.totals.tokens);
+  const GapStats gap = gap_stats(batch);
+  const Inputs in{prepared, sums, gap};
+  std::vector<std::pair<std::string, double>> out;
+  for (const Row& row : kMetrics) {
+    if (row.applies(in)) out.emplace_back(std::string(row.info.name), row.value(in));
+  }
+  return out;
+}
+
+}  // namespace minite::rl

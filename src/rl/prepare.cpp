@@ -1,0 +1,92 @@
+// Phase (a) of the loss: everything that is frozen for one update.
+#include <cmath>
+
+#include "rl/correction.h"
+#include "rl/triage.h"
+
+namespace minite::rl {
+namespace {
+
+// Correction weights of one response. `out` holds the raw ratios in between.
+void correct(const Batch& batch, const LossConfig& config, std::int64_t begin, std::int64_t count,
+             std::span<double> out, IsSums& sums) {
+  const RolloutIsRow& level = row_of(kRolloutIs, config.rollout_is);
+  const OutOfRangeRow& outside = row_of(kOutOfRange, config.rollout_is_threshold.outside);
+  const auto b = static_cast<std::size_t>(begin);
+  const auto n = static_cast<std::size_t>(count);
+  const auto mask = batch.mask.subspan(b, n);
+  level.ratio(batch.logp_old.subspan(b, n), batch.logp_sampler.subspan(b, n), mask, out);
+  for (std::size_t t = 0; t < n; ++t) {
+    if (mask[t] == 0) continue;
+    const double ratio = out[t];
+    sums.ratio += ratio;
+    sums.abs_error += std::abs(ratio - 1.0);
+    out[t] = level.applied ? outside.weight(ratio, config.rollout_is_threshold) : 1.0;
+    sums.changed += level.applied && out[t] != ratio ? 1 : 0;
+  }
+}
+
+void weigh(const Batch& batch, const GateConfig& gate, std::int64_t begin, std::int64_t count,
+           std::span<std::uint8_t> units) {
+  const auto b = static_cast<std::size_t>(begin);
+  const auto n = static_cast<std::size_t>(count);
+  const auto mask = batch.mask.subspan(b, n);
+  if (gate.enable) {
+    gate_units(gate, batch.logp_old.subspan(b, n), batch.logp_sampler.subspan(b, n),
+               batch.advantage.subspan(b, n), mask, units);
+    return;
+  }
+  for (std::size_t t = 0; t < n; ++t) units[t] = mask[t] != 0 ? 100 : 0;
+}
+
+}  // namespace
+
+Totals& Totals::operator+=(const Totals& other) {
+  responses += other.responses;
+  tokens += other.tokens;
+  weight_units += other.weight_units;
+  repair_segments += other.repair_segments;
+  return *this;
+}
+
+IsSums& IsSums::operator+=(const IsSums& other) {
+  ratio += other.ratio;
+  abs_error += other.abs_error;
+  changed += other.changed;
+  return *this;
+}
+
+Prepared prepare(const Batch& batch, const LossConfig& config, std::int64_t step) {
+  validate(batch);
+  validate(config);
+  const TriageConfig& triage = config.triage;
+  const auto n_tokens = static_cast<std::size_t>(batch.n_tokens());
+  Prepared p;
+  p.config = config;
+  p.repair_coef = triage.repair.enable && step >= triage.repair.start_step ? triage.repair.coef : 0.0;
+  p.offsets.assign(batch.offsets.begin(), batch.offsets.end());
+  p.is_weight.assign(n_tokens, 0.0);
+  p.gate_units.assign(n_tokens, 0);
+  p.segment_offsets.push_back(0);
+  for (std::int64_t i = 0; i < batch.n_responses(); ++i) {
+    const std::int64_t begin = batch.offsets[i];
+    const std::int64_t count = batch.offsets[i + 1] - begin;
+    correct(batch, config, begin, count, std::span(p.is_weight).subspan(begin, count), p.is_sums);
+    weigh(batch, triage.gate, begin, count, std::span(p.gate_units).subspan(begin, count));
+    append_repair_segments(batch, begin, begin + count, triage.repair.size, p.repair_segments);
+    p.segment_offsets.push_back(static_cast<std::int64_t>(p.repair_segments.size()));
+    std::int64_t valid = 0;
+    std::int64_t units = 0;
+    for (std::int64_t t = begin; t < begin + count; ++t) {
+      valid += batch.mask[t];
+      units += p.gate_units[t];
+    }
+    p.response_tokens.push_back(valid);
+    p.response_units.push_back(units);
+    p.totals += Totals{valid > 0 ? 1 : 0, valid, units, 0};
+  }
+  p.totals.repair_segments = static_cast<std::int64_t>(p.repair_segments.size());
+  return p;
+}
+
+}  // namespace minite::rl
