@@ -6,7 +6,8 @@ function(minite_configure_target target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
   target_compile_options(${target} PRIVATE
-    $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off -fno-fast-math -Wall -Wextra -Wshadow -Wno-psabi>
+    $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off -fno-fast-math -Wall -Wextra -Wshadow -Wno-psabi
+       $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>>
     $<$<AND:$<BOOL:${MINITE_WERROR}>,$<COMPILE_LANGUAGE:CXX>>:-Werror>)
   if(MINITE_SANITIZE)
     target_compile_options(${target} PUBLIC -fsanitize=${MINITE_SANITIZE} -fno-omit-frame-pointer

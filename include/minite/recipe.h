@@ -72,7 +72,7 @@ struct LinearModule {
 struct ResolvedLinear {
   LinearModule module;
   std::string recipe;  ///< name of the winning recipe
-  std::string reason;  ///< "base recipe", "rule 2 (layers.*.o)", "stays high precision"
+  std::string reason;  ///< "base recipe", "rule 2 (layers.*.o, layers 0,-2..-1)", "stays high precision"
   QLinearParams params;
 };
 
@@ -82,6 +82,7 @@ struct Rule {
   std::vector<int> layers;   ///< begin,end pairs (inclusive) as written, negative from the end; empty: all
   std::string recipe;
   int line = 0;              ///< line in the file, for messages
+  std::string origin;        ///< file, for messages
 };
 
 /// Parses a YAML rule file; errors name file and line. See docs/recipes.md for the format.
@@ -89,8 +90,11 @@ struct Rule {
 /// The same from text; `origin` stands for the path in messages.
 [[nodiscard]] std::vector<Rule> parse_rules(const std::string& yaml, const std::string& origin);
 
-/// Base recipe, then rules in order. A rule that matches nothing is an error that names it. Checks that
-/// every K (and every contracted dimension of the backward products) fits the formats.
+/// Base recipe (empty: MINITE_RECIPE, else bf16), then rules in order. Modules that are not covered take
+/// bf16, or fp32 under an fp32 base, until a rule names them; a match of stars alone does not. `layers`
+/// selects no module outside the layers. Throws invalid_argument for a rule that matches nothing or holds a
+/// layer that does not exist (naming the rule, its line and its pattern), and where K is no multiple of the
+/// fprop block or N of the dgrad block; wgrad contracts tokens, which are padded.
 [[nodiscard]] std::vector<ResolvedLinear> resolve(std::string_view base_recipe, std::span<const Rule> rules,
                                                   std::span<const LinearModule> modules, int num_layers);
 

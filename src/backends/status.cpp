@@ -1,8 +1,8 @@
 #include "backends/status.h"
 
 #include <array>
-#include <optional>
 
+#include "backends/cuda/cuda.h"
 #include "core/cpu.h"
 #include "core/env.h"
 #include "core/fail.h"
@@ -31,22 +31,19 @@ BackendStatus simd_status(std::string_view name) {
 }
 
 BackendStatus cuda_status(std::string_view name) {
-  return {std::string(name), false, "not built: kernels for this architecture are not part of this version"};
+  const Backend backend = cuda::backend();
+  return {std::string(name), backend.table != nullptr, backend.reason};
 }
 
 struct Row {
   std::string_view name;
   BackendStatus (*status)(std::string_view name);
 };
-constexpr std::array<Row, 4> kRows = {{
+constexpr std::array<Row, 3> kRows = {{
     {"ref", ref_status},
     {"simd", simd_status},
-    {"cuda/sm_90", cuda_status},
-    {"cuda/sm_100", cuda_status},
+    {"cuda", cuda_status},
 }};
-
-/// "cuda" of "cuda/sm_90".
-std::string_view family(std::string_view name) { return name.substr(0, name.find('/')); }
 
 }  // namespace
 
@@ -58,15 +55,10 @@ std::vector<BackendStatus> backend_status() {
 
 BackendStatus backend_status(std::string_view name) {
   std::vector<std::string_view> names;
-  std::optional<BackendStatus> first;
   for (const Row& row : kRows) {
+    if (row.name == name) return row.status(row.name);
     names.push_back(row.name);
-    if (row.name != name && family(row.name) != name) continue;
-    BackendStatus status = row.status(row.name);
-    if (status.available) return status;
-    if (!first) first = std::move(status);
   }
-  if (first) return *first;
   fail(ErrorCode::not_found, "unknown backend '{}'; allowed: {}{}", name, fmt::join(names, ", "),
        did_you_mean(name, names));
 }

@@ -6,9 +6,9 @@
 
 namespace minite {
 
-/// One backend and architecture.
+/// One backend.
 struct BackendStatus {
-  std::string name;  ///< "ref", "simd", "cuda/sm_90"
+  std::string name;  ///< "ref", "simd", "cuda"
   bool available = false;
   std::string reason;  ///< one sentence: what it will use, or why it cannot run
 };
@@ -17,8 +17,7 @@ struct BackendStatus {
 /// device.
 [[nodiscard]] std::vector<BackendStatus> backend_status();
 
-/// The status of the backend `name`; "cuda" means its first architecture that can run, else its first. Throws
-/// not_found, with the nearest name.
+/// The status of the backend `name`. Throws not_found, with the nearest name.
 [[nodiscard]] BackendStatus backend_status(std::string_view name);
 
 }  // namespace minite

@@ -10,6 +10,7 @@
 #include "core/cpu.h"
 #include "core/env.h"
 #include "core/host_memory.h"
+#include "minite/error.h"
 #include "minite/recipe.h"
 #include "minite/version.h"
 

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "cli/verb.h"
+#include "core/fail.h"
 #include "minite/error.h"
 #include "minite/version.h"
 
@@ -22,7 +23,23 @@ constexpr std::array kVerbs = {
     Verb{"describe", "explain one recipe, and what it does to a model", add_describe},
     Verb{"doctor", "show what can run on this machine, and why the rest cannot", add_doctor},
     Verb{"tasks", "list and make verifiable problems", add_tasks},
+    Verb{"sft", "train a model by supervised learning", add_sft},
+    Verb{"rl", "train a model by reinforcement learning with verifiable rewards", add_rl},
+    Verb{"eval", "score a checkpoint: pass@1 and pass@k", add_eval},
+    Verb{"generate", "sample responses to a prompt", add_generate},
+    Verb{"report", "write a self-contained HTML page about one or more runs", add_report},
 };
+
+/// "minite: unknown verb 'recipez'; did you mean 'recipes'?" when the first argument is no verb, else "".
+std::string verb_hint(int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return {};
+  std::vector<std::string_view> names;
+  for (const Verb& verb : kVerbs) {
+    if (verb.name == std::string_view(argv[1])) return {};
+    names.emplace_back(verb.name);
+  }
+  return fmt::format("minite: unknown verb '{}'{}\n", argv[1], did_you_mean(argv[1], names));
+}
 
 int run(int argc, char** argv) {
   CLI::App app{"minite: NVFP4 reinforcement learning with learner and sampler on the same numbers", "minite"};
@@ -37,6 +54,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    std::fputs(verb_hint(argc, argv).c_str(), stderr);
     const int code = app.exit(error);
     return code == 0 ? kOk : kUsage;
   }

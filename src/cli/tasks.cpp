@@ -36,8 +36,8 @@ ordered_json describe(const tasks::Generator& row) {
                        {"highest", option.highest},
                        {"description", option.description}});
   }
-  return {{"name", row.name},       {"description", row.description}, {"example", row.example},
-          {"check", row.check},     {"alphabet", row.alphabet},       {"options", options}};
+  return {{"name", row.name},   {"description", row.description}, {"example", row.example},
+          {"check", row.check}, {"alphabet", row.alphabet},       {"options", options}};
 }
 
 int list_json() {
@@ -78,18 +78,12 @@ ordered_json summarise(const TasksOptions& options, const tasks::ProblemSource& 
   }
   ordered_json set = ordered_json::object();
   for (const auto& row : source.options().rows()) set[std::string(row.name)] = source.options().get(row.name);
-  return {{"file", options.output},
-          {"generator", options.generator},
-          {"options", set},
-          {"problems", problems.size()},
-          {"seed", options.seed},
-          {"offset", options.offset},
-          {"space", source.size()},
-          {"check", problems.front().check},
-          {"longest_prompt", prompt},
-          {"longest_target", target},
-          {"longest_total", total},
-          {"alphabet", tasks::generator(options.generator).alphabet}};
+  return {{"file", options.output},   {"generator", options.generator},
+          {"options", set},           {"problems", problems.size()},
+          {"seed", options.seed},     {"offset", options.offset},
+          {"space", source.size()},   {"check", problems.front().check},
+          {"longest_prompt", prompt}, {"longest_target", target},
+          {"longest_total", total},   {"alphabet", tasks::generator(options.generator).alphabet}};
 }
 
 int make(const TasksOptions& options) {
@@ -111,6 +105,11 @@ int make(const TasksOptions& options) {
   return kOk;
 }
 
+/// CLI11 would wrap "-5" round to a huge unsigned number.
+std::string not_negative(const std::string& text) {
+  return text.starts_with('-') ? fmt::format("{} must not be negative", text) : "";
+}
+
 }  // namespace
 
 std::function<int()> add_tasks(CLI::App& app) {
@@ -120,10 +119,13 @@ std::function<int()> add_tasks(CLI::App& app) {
   list->add_flag("--json", options->json, "one JSON document on stdout");
   CLI::App* make_app = app.add_subcommand("make", "write problems as JSONL; no two are the same");
   make_app->add_option("NAME", options->generator, "a generator of 'minite tasks list'")->required();
-  make_app->add_option("-n,--count", options->count, "how many problems")->required();
-  make_app->add_option("--seed", options->seed, "decides the order of all possible problems (default 0)");
-  make_app->add_option("--offset", options->offset,
-                       "skip this many: with one seed, [0, N) and [N, N+M) are disjoint, to train and hold out");
+  make_app->add_option("-n,--count", options->count, "how many problems")->required()->check(not_negative);
+  make_app->add_option("--seed", options->seed, "decides the order of all possible problems (default 0)")
+      ->check(not_negative);
+  make_app
+      ->add_option("--offset", options->offset,
+                   "skip this many: with one seed, [0, N) and [N, N+M) are disjoint, to train and hold out")
+      ->check(not_negative);
   make_app->add_option("-o,--output", options->output, "the .jsonl file")->required();
   make_app->add_option("--set", options->set, "option=value of the generator; repeat or list several");
   make_app->add_flag("--json", options->json, "a JSON summary on stdout");

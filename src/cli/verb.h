@@ -14,8 +14,13 @@ using AddVerb = std::function<int()> (*)(CLI::App& app);
 // The verbs, one file each; main.cpp has the table.
 std::function<int()> add_describe(CLI::App& app);
 std::function<int()> add_doctor(CLI::App& app);
+std::function<int()> add_eval(CLI::App& app);
 std::function<int()> add_formats(CLI::App& app);
+std::function<int()> add_generate(CLI::App& app);
 std::function<int()> add_recipes(CLI::App& app);
+std::function<int()> add_rl(CLI::App& app);
+std::function<int()> add_sft(CLI::App& app);
 std::function<int()> add_tasks(CLI::App& app);
+std::function<int()> add_report(CLI::App& app);
 
 }  // namespace minite::cli

@@ -56,8 +56,9 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::fail_write(const char* step, int error) {
-  const char* remedy =
-      error == ENOSPC || error == EDQUOT || error == EFBIG ? "free space or choose another disk" : "try again";
+  const char* remedy = error == ENOSPC || error == EDQUOT || error == EFBIG
+                           ? "free space or choose another disk"
+                           : "try again";
   fail(ErrorCode::io, "{}: {} failed after {} bytes: {}; {} (what was there before is unchanged)",
        target_.string(), step, written_, reason(error), remedy);
 }

@@ -45,8 +45,8 @@ const Format& format(std::string_view name) {
     if (row.name == name) return row;
     names.push_back(row.name);
   }
-  fail(ErrorCode::not_found, "unknown format '{}'; did you mean '{}'? `minite formats` lists all", name,
-       nearest_name(name, names));
+  fail(ErrorCode::not_found, "unknown format '{}'{}; `minite formats` lists all", name,
+       did_you_mean(name, names));
 }
 
 std::string_view to_string(Element element) { return kElementNames[static_cast<size_t>(element)]; }

@@ -73,6 +73,7 @@ JsonLines read_json_lines(const std::filesystem::path& path) {
            number, row.type_name());
     }
     lines.rows.push_back(std::move(row));
+    lines.numbers.push_back(number);
   }
   return lines;
 }

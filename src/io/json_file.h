@@ -23,7 +23,8 @@ void write_json_file(const std::filesystem::path& path, const nlohmann::json& do
 /// The objects of a .jsonl file.
 struct JsonLines {
   std::vector<nlohmann::json> rows;
-  int64_t cut_line = 0;  ///< number of a cut last line, which was left out; 0 when there is none
+  std::vector<int64_t> numbers;  ///< line number of each row, from 1
+  int64_t cut_line = 0;          ///< number of a cut last line, which was left out; 0 when there is none
 };
 
 /// One object a line; empty lines are skipped. A last line without a newline that does not parse was cut by

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <system_error>
 
 #include "core/fail.h"
 #include "core/utf8.h"
@@ -25,7 +26,8 @@ CharTokenizer::CharTokenizer(std::string_view characters) {
   for (size_t i = 0; i < characters.size();) {
     const auto next = read_utf8(characters, i);
     require(next.has_value(), "tokenizer: byte {} of its characters is not valid UTF-8", i);
-    require(is_allowed(next->code_point), "tokenizer: character U+{:04X} at byte {} cannot be in a vocabulary",
+    require(is_allowed(next->code_point),
+            "tokenizer: character U+{:04X} at byte {} cannot be in a vocabulary",
             static_cast<uint32_t>(next->code_point), i);
     characters_.push_back(next->code_point);
     i += next->bytes;
@@ -36,7 +38,14 @@ CharTokenizer::CharTokenizer(std::string_view characters) {
 }
 
 CharTokenizer CharTokenizer::load(const std::filesystem::path& path) {
-  return CharTokenizer(read_tokenizer_json(path));
+  std::error_code ignored;
+  const auto file = std::filesystem::is_directory(path, ignored) ? path / "tokenizer.json" : path;
+  const std::string characters = read_tokenizer_json(file);
+  try {
+    return CharTokenizer(characters);
+  } catch (const Error& error) {
+    fail(ErrorCode::corrupt_data, "{}: {}", file.string(), error.what());
+  }
 }
 
 std::vector<int32_t> CharTokenizer::encode(std::string_view text) const {
@@ -48,8 +57,8 @@ std::vector<int32_t> CharTokenizer::encode(std::string_view text) const {
     const auto found = std::lower_bound(characters_.begin(), characters_.end(), next->code_point);
     require(found != characters_.end() && *found == next->code_point,
             "tokenizer: character '{}' (U+{:04X}) at byte {} of '{}' is not in the vocabulary '{}'",
-            text.substr(i, next->bytes), static_cast<uint32_t>(next->code_point), i, printable(text),
-            characters());
+            next->code_point < 0x20 ? printable(text.substr(i, 1)) : std::string(text.substr(i, next->bytes)),
+            static_cast<uint32_t>(next->code_point), i, printable(text), characters());
     ids.push_back(kFirstCharacter + static_cast<int32_t>(found - characters_.begin()));
     i += next->bytes;
   }
@@ -66,7 +75,9 @@ std::string CharTokenizer::decode(std::span<const int32_t> ids) const {
   return text;
 }
 
-int32_t CharTokenizer::vocab_size() const { return kFirstCharacter + static_cast<int32_t>(characters_.size()); }
+int32_t CharTokenizer::vocab_size() const {
+  return kFirstCharacter + static_cast<int32_t>(characters_.size());
+}
 
 std::string CharTokenizer::characters() const {
   std::string text;
@@ -74,7 +85,9 @@ std::string CharTokenizer::characters() const {
   return text;
 }
 
-void CharTokenizer::save(const std::filesystem::path& folder) const { write_tokenizer_json(folder, characters()); }
+void CharTokenizer::save(const std::filesystem::path& folder) const {
+  write_tokenizer_json(folder, characters());
+}
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
   return std::make_unique<CharTokenizer>(CharTokenizer::load(folder));

@@ -1,6 +1,7 @@
 #pragma once
 // Text to token ids and back. The one tokenizer built here has a token for each character, for models trained
-// from scratch; it is stored as a Hugging Face tokenizer.json that the `tokenizers` library reads the same way.
+// from scratch; it is stored as a Hugging Face tokenizer.json that the `tokenizers` library reads the same
+// way.
 #include <cstdint>
 #include <filesystem>
 #include <memory>

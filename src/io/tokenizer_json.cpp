@@ -13,14 +13,15 @@
 namespace minite::io {
 namespace {
 
+using nlohmann::json;
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
 constexpr const char* kEveryCharacter = "[\\s\\S]";  // '.' would not match a line feed
 
 ordered_json added_token(std::string_view content) {
-  return {{"content", content},  {"single_word", false}, {"lstrip", false},
-          {"rstrip", false},     {"normalized", false},  {"special", true}};
+  return {{"content", content}, {"single_word", false}, {"lstrip", false},
+          {"rstrip", false},    {"normalized", false},  {"special", true}};
 }
 
 ordered_json pre_tokenizer() {
@@ -68,25 +69,25 @@ ordered_json config_document() {
   for (size_t id = 0; id < kSpecialTokens.size(); ++id) {
     added[fmt::format("{}", id)] = added_token(kSpecialTokens[id]);
   }
-  return {{"added_tokens_decoder", added},      {"pad_token", kSpecialTokens[0]},
-          {"bos_token", kSpecialTokens[1]},     {"eos_token", kSpecialTokens[2]},
+  return {{"added_tokens_decoder", added},         {"pad_token", kSpecialTokens[0]},
+          {"bos_token", kSpecialTokens[1]},        {"eos_token", kSpecialTokens[2]},
           {"clean_up_tokenization_spaces", false}, {"tokenizer_class", "PreTrainedTokenizerFast"}};
 }
 
 /// Refuses a file whose named parts are not the ones written above.
-void require_character_tokenizer(const ordered_json& document, const std::string& file) {
-  const auto unsupported = [&](std::string_view part, const ordered_json& found, std::string_view needed) {
+void require_character_tokenizer(const json& document, const std::string& file) {
+  const auto unsupported = [&](std::string_view part, const json& found, std::string_view needed) {
     fail(ErrorCode::unsupported,
-         "{}: {} is {}, but only character tokenizers ({}) are supported; supply token ids instead", file, part,
-         printable(found.dump(-1, ' ', true, ordered_json::error_handler_t::replace)), needed);
+         "{}: {} is {}, but only character tokenizers ({}) are supported; supply token ids instead", file,
+         part, printable(found.dump(-1, ' ', true, json::error_handler_t::replace)), needed);
   };
-  const auto part = [](const ordered_json& object, const char* key) {
-    return object.is_object() && object.contains(key) ? object.at(key) : ordered_json();
+  const auto part = [](const json& object, const char* key) {
+    return object.is_object() && object.contains(key) ? object.at(key) : json();
   };
   const auto type = part(part(document, "model"), "type");
   if (type != "WordLevel") unsupported("model.type", type, "WordLevel");
   const auto split = part(document, "pre_tokenizer");
-  if (split != pre_tokenizer()) unsupported("pre_tokenizer", split, "a Split into single characters");
+  if (split != json(pre_tokenizer())) unsupported("pre_tokenizer", split, "a Split into single characters");
   const auto normalizer = part(document, "normalizer");
   if (!normalizer.is_null()) unsupported("normalizer", normalizer, "no normalizer");
   const auto post = part(document, "post_processor");
@@ -94,7 +95,7 @@ void require_character_tokenizer(const ordered_json& document, const std::string
 }
 
 /// Tokens by id; every id from 0 on exactly once.
-std::vector<std::string> tokens_by_id(const ordered_json& vocab, const std::string& file) {
+std::vector<std::string> tokens_by_id(const json& vocab, const std::string& file) {
   std::vector<std::string> tokens(vocab.size());
   for (const auto& [token, id] : vocab.items()) {
     const bool valid = id.is_number_unsigned() && id.get<uint64_t>() < tokens.size();
@@ -107,7 +108,7 @@ std::vector<std::string> tokens_by_id(const ordered_json& vocab, const std::stri
   return tokens;
 }
 
-std::string characters_of(const ordered_json& document, const std::string& file) {
+std::string characters_of(const json& document, const std::string& file) {
   require_character_tokenizer(document, file);
   const auto& model = document.at("model");
   if (!model.contains("vocab") || !model.at("vocab").is_object()) {
@@ -122,8 +123,8 @@ std::string characters_of(const ordered_json& document, const std::string& file)
     const bool single = character && character->bytes == tokens[id].size();
     if (id < kSpecialTokens.size() || !single || character->code_point <= previous) {
       fail(ErrorCode::unsupported,
-           "{}: token {} is '{}'; ids 0 to 2 must be {} and the rest single characters in ascending order", file,
-           id, printable(tokens[id]), fmt::join(kSpecialTokens, " "));
+           "{}: token {} is '{}'; ids 0 to 2 must be {} and the rest single characters in ascending order",
+           file, id, printable(tokens[id]), fmt::join(kSpecialTokens, " "));
     }
     previous = character->code_point;
     characters += tokens[id];
@@ -140,14 +141,12 @@ void write_tokenizer_json(const fs::path& folder, std::string_view characters) {
   write_file_atomically(folder / "tokenizer_config.json", config_document().dump(2) + "\n");
 }
 
-std::string read_tokenizer_json(const fs::path& path) {
-  std::error_code ignored;
-  const fs::path file = fs::is_directory(path, ignored) ? path / "tokenizer.json" : path;
+std::string read_tokenizer_json(const fs::path& file) {
   const std::string text = read_text_file(file.string());
-  ordered_json document;
+  json document;
   try {
-    document = ordered_json::parse(text);
-  } catch (const ordered_json::exception& error) {
+    document = json::parse(text);
+  } catch (const json::exception& error) {
     fail(ErrorCode::corrupt_data, "{}: malformed JSON: {}", file.string(), error.what());
   }
   return characters_of(document, file.string());

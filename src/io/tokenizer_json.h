@@ -14,8 +14,8 @@ inline constexpr std::array<std::string_view, 3> kSpecialTokens = {"<pad>", "<bo
 /// `folder`, made if it is missing. Error: io.
 void write_tokenizer_json(const std::filesystem::path& folder, std::string_view characters);
 
-/// The characters of a tokenizer.json (or of the one in the folder `path`), in the order of their ids. Errors:
-/// (not_found), (corrupt_data), and (unsupported) for a file that means anything but what is written above.
-[[nodiscard]] std::string read_tokenizer_json(const std::filesystem::path& path);
+/// The characters of the tokenizer.json `file`, in the order of their ids. Errors: (not_found),
+/// (corrupt_data), and (unsupported) for a file that means anything but what is written above.
+[[nodiscard]] std::string read_tokenizer_json(const std::filesystem::path& file);
 
 }  // namespace minite::io

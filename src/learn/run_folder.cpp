@@ -182,7 +182,7 @@ void RunFolder::write_timings(const StepId& id, const Metrics& seconds) {
 
 fs::path RunFolder::save_checkpoint(int64_t global_step, const FillCheckpoint& fill) {
   require(global_step >= 0, "a checkpoint needs a step >= 0, got {}", global_step);
-  const fs::path final_path = path_ / kCheckpoints / fmt::format("{}{:06}", kStepPrefix, global_step);
+  const fs::path final_path = checkpoint_path(path_, global_step);
   io::AtomicFolder folder(final_path);
   fill(folder.path());
   io::write_manifest(folder.path());
@@ -193,10 +193,15 @@ fs::path RunFolder::save_checkpoint(int64_t global_step, const FillCheckpoint& f
   return final_path;
 }
 
-void RunFolder::prune_checkpoints(int64_t keep) const {
+fs::path checkpoint_path(const fs::path& run, int64_t global_step) {
+  return run / kCheckpoints / fmt::format("{}{:06}", kStepPrefix, global_step);
+}
+
+void RunFolder::prune_checkpoints(int64_t keep, std::span<const int64_t> always) const {
   require(keep >= 1, "at least one checkpoint must be kept, got {}", keep);
   const auto all = list_checkpoints(path_);
   for (size_t i = 0; i + static_cast<size_t>(keep) < all.size(); ++i) {
+    if (std::find(always.begin(), always.end(), all[i].global_step) != always.end()) continue;
     std::error_code error;
     fs::remove_all(all[i].path, error);
     if (error) io::fail_errno(error.value(), "remove", all[i].path);

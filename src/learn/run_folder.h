@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,9 @@ struct CheckpointSearch {
   std::vector<std::string> skipped;  ///< why each newer checkpoint was passed over, newest first
 };
 
+/// Where the checkpoint after `global_step` lies in a run folder.
+[[nodiscard]] std::filesystem::path checkpoint_path(const std::filesystem::path& run, int64_t global_step);
+
 /// The checkpoints of a run folder by rising step; damaged ones included, unfinished (.tmp) ones not.
 [[nodiscard]] std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& run);
 
@@ -81,8 +85,8 @@ class RunFolder {
   /// Calls `fill` with a temporary folder, adds manifest.json, makes both logs and the folder durable and
   /// renames it to checkpoints/step_NNNNNN, which is returned. When `fill` throws, nothing is left behind.
   std::filesystem::path save_checkpoint(int64_t global_step, const FillCheckpoint& fill);
-  /// Removes all but the newest `keep` (>= 1) checkpoints.
-  void prune_checkpoints(int64_t keep) const;
+  /// Removes all but the newest `keep` (>= 1) checkpoints and those of the steps in `always`.
+  void prune_checkpoints(int64_t keep, std::span<const int64_t> always = {}) const;
 
  private:
   struct Log {

@@ -164,7 +164,7 @@ struct SwigluBackwardArgs {
 struct AddArgs {
   TensorView a, b, y;
 };
-/// Fused producers: the op's output goes straight to codes. `y` may be absent when nobody needs it.
+/// Fused producers: the op's output goes straight to codes while a row is in cache. `y` is always written.
 struct RmsNormQuantizeArgs {
   RmsNormArgs norm;
   QTensor out;

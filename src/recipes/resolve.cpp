@@ -12,10 +12,27 @@ namespace {
 
 using Range = std::pair<int, int>;  // first and last layer, both included
 
-/// "rule 2 (line 7, layers.*.o)"; without the line for rules that come from no file.
-std::string rule_name(const Rule& rule, size_t index) {
-  if (rule.line == 0) return fmt::format("rule {} ({})", index + 1, rule.match);
-  return fmt::format("rule {} (line {}, {})", index + 1, rule.line, rule.match);
+/// What a rule selects, as written: "layers.*.o", "*, layers 0,2..-1".
+std::string selection(const Rule& rule) {
+  std::string text = rule.match;
+  for (size_t i = 0; i + 1 < rule.layers.size(); i += 2) {
+    const int first = rule.layers[i];
+    const int last = rule.layers[i + 1];
+    text += i == 0 ? ", layers " : ",";
+    text += first == last ? fmt::format("{}", first) : fmt::format("{}..{}", first, last);
+  }
+  return text;
+}
+
+/// "rule 2 (layers.*.o)"
+std::string reason(const Rule& rule, size_t index) {
+  return fmt::format("rule {} ({})", index + 1, selection(rule));
+}
+
+/// For messages: "rule 2 (rules.yaml:7: layers.*.o)"; without the line for rules that come from no file.
+std::string place(const Rule& rule, size_t index) {
+  if (rule.line == 0) return reason(rule, index);
+  return fmt::format("rule {} ({}:{}: {})", index + 1, rule.origin, rule.line, selection(rule));
 }
 
 /// Layer ranges counted from the front.
@@ -57,8 +74,7 @@ bool matches(const Rule& rule, std::span<const Range> ranges, const LinearModule
   const std::string example = names.empty() ? "none" : std::string(names.front());
   std::string hint = did_you_mean(rule.match, names);
   if (hint.empty()) hint = fmt::format("; module names look like '{}'", example);
-  fail(ErrorCode::invalid_argument, "{}: match '{}'{} selects none of {} modules{}", name, rule.match,
-       rule.layers.empty() ? "" : " with its layers", modules.size(), hint);
+  fail(ErrorCode::invalid_argument, "{}: selects none of {} modules{}", name, modules.size(), hint);
 }
 
 /// The operand whose block is larger decides.
@@ -98,14 +114,14 @@ std::vector<ResolvedLinear> resolve(std::string_view base_recipe, std::span<cons
 
   for (size_t i = 0; i < rules.size(); ++i) {
     const Rule& rule = rules[i];
-    const std::string name = rule_name(rule, i);
+    const std::string name = place(rule, i);
     const RecipeSpec& recipe = get_recipe(rule.recipe);
     const std::vector<Range> ranges = layer_ranges(rule, name, num_layers);
     bool used = false;
     for (ResolvedLinear& linear : result) {
       if (!matches(rule, ranges, linear.module)) continue;
       linear.recipe = recipe.name;
-      linear.reason = fmt::format("rule {} ({})", i + 1, rule.match);
+      linear.reason = reason(rule, i);
       linear.params = recipe.params;
       used = true;
     }

@@ -84,8 +84,11 @@ Rule parse_rule(const YAML::Node& node, const Place& place) {
   require(node["recipe"].IsDefined(), "{}: the rule has no recipe", place.of(node));
   Rule rule;
   rule.line = node.Mark().line + 1;
-  if (const auto match = node["match"]) rule.match = scalar(match, "match", place);
-  require(!rule.match.empty(), "{}: match is empty; * stands for all modules", place.of(node));
+  rule.origin = place.origin;
+  if (const auto match = node["match"]) {
+    rule.match = scalar(match, "match", place);
+    require(!rule.match.empty(), "{}: match is empty; * stands for all modules", place.of(match));
+  }
   if (const auto layers = node["layers"]) rule.layers = parse_layers(layers, place);
   rule.recipe = scalar(node["recipe"], "recipe", place);
   try {

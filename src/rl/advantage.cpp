@@ -16,6 +16,8 @@ void grpo_group(std::span<const double> centred, std::span<double> out) {
   double squares = 0.0;
   for (double c : centred) squares += c * c;
   const double std = std::sqrt(squares / static_cast<double>(centred.size() - 1));
+  if (!std::isfinite(std))
+    fail(ErrorCode::non_finite, "the standard deviation of a group of rewards is {}", std);
   for (std::size_t i = 0; i < centred.size(); ++i) out[i] = centred[i] / (std + kStdEpsilon);
 }
 

@@ -1,5 +1,5 @@
-// addition: "47+85=" -> "7+5+0=12,4+8+1=13#132". Columns from the right; each has a digit of both numbers, the
-// carry in, and its sum always in two digits (carry out, digit), so that every step looks the same.
+// addition: "47+85=" -> "7+5+0=12,4+8+1=13#132". Columns from the right; each has a digit of both numbers,
+// the carry in, and its sum always in two digits (carry out, digit), so that every step looks the same.
 #include <algorithm>
 
 #include "core/fail.h"

@@ -79,7 +79,8 @@ const Checker& checker(std::string_view name) {
   if (row != kCheckers.end()) return *row;
   std::vector<std::string_view> names;
   for (const Checker& known : kCheckers) names.push_back(known.name);
-  fail(ErrorCode::not_found, "unknown check '{}'; known: {}{}", printable(name), fmt::join(names, ", "), did_you_mean(name, names));
+  fail(ErrorCode::not_found, "unknown check '{}'; known: {}{}", printable(name), fmt::join(names, ", "),
+       did_you_mean(name, names));
 }
 
 double reward(const Problem& problem, std::string_view response) {

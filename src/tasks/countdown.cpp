@@ -20,8 +20,8 @@ struct Node {
   int right = -1;
 };
 
-/// Everything that uses each of 2 to 4 numbers exactly once, over positive whole intermediate results. For each
-/// subset of the numbers, one node for each value that the subset can make.
+/// Everything that uses each of 2 to 4 numbers exactly once, over positive whole intermediate results. For
+/// each subset of the numbers, one node for each value that the subset can make.
 class Solutions {
  public:
   Solutions(bool multiply, bool divide) : multiply_(multiply), divide_(divide), seen_(kLargestStep + 1, 0) {}
@@ -67,7 +67,7 @@ class Solutions {
 
  private:
   std::string operand(int index) const {
-    return node(index).left < 0 ? expression(index) : "(" + expression(index) + ")";
+    return node(index).left < 0 ? expression(index) : fmt::format("({})", expression(index));
   }
 
   void join(unsigned subset, unsigned part, unsigned rest, int limit) {

@@ -31,7 +31,8 @@ const Generator& generator(std::string_view name) {
   if (row != kGenerators.end()) return *row;
   std::vector<std::string_view> names;
   for (const Generator& known : kGenerators) names.push_back(known.name);
-  fail(ErrorCode::not_found, "unknown generator '{}'; known: {}{}", printable(name), fmt::join(names, ", "), did_you_mean(name, names));
+  fail(ErrorCode::not_found, "unknown generator '{}'; known: {}{}", printable(name), fmt::join(names, ", "),
+       did_you_mean(name, names));
 }
 
 ProblemSource::ProblemSource(std::string_view name, std::string_view options, uint64_t seed)
@@ -54,8 +55,8 @@ ProblemSource::ProblemSource(std::string_view name, std::string_view options, ui
 }
 
 Problem ProblemSource::at(uint64_t index) const {
-  require(index < size_, "{}: problem {} does not exist; there are {} with {}", generator_->name, index, size_,
-          options_.to_string());
+  require(index < size_, "{}: problem {} does not exist; there are {} with {}", generator_->name, index,
+          size_, options_.to_string());
   const auto after = std::upper_bound(phases_.begin(), phases_.end(), index,
                                       [](uint64_t i, const Phase& phase) { return i < phase.start; });
   const Phase& phase = *(after - 1);

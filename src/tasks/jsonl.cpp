@@ -30,6 +30,13 @@ bool one_slip_apart(std::string_view a, std::string_view b) {
   return a.substr(a.size() == b.size() ? same + 1 : same) == b.substr(same + 1);
 }
 
+/// What nlohmann says without its own "[json.exception...] parse error at line 1, column 7: ".
+std::string_view bare_reason(std::string_view what) {
+  const size_t column = what.find("column ");
+  const size_t colon = what.find(": ", column == what.npos ? 0 : column);
+  return column == what.npos || colon == what.npos ? what : what.substr(colon + 2);
+}
+
 json parse_object(std::string_view line, std::string_view place) {
   if (const auto bad = first_invalid_utf8(line)) {
     fail_at(place, "byte {} is not valid UTF-8; save the file as UTF-8", *bad + 1);
@@ -38,7 +45,7 @@ json parse_object(std::string_view line, std::string_view place) {
   try {
     object = json::parse(line);
   } catch (const json::parse_error& error) {
-    fail_at(place, "malformed JSON at byte {} of {}: {}", error.byte, line.size(), error.what());
+    fail_at(place, "malformed JSON at byte {} of {}: {}", error.byte, line.size(), bare_reason(error.what()));
   } catch (const json::exception& error) {  // e.g. a number beyond the range of double
     fail_at(place, "malformed JSON: {}", error.what());
   }
@@ -69,7 +76,8 @@ std::optional<std::string> optional_text(const json& object, const char* key, st
   if (object.contains(key)) return text_of(object, key, place);
   for (const auto& item : object.items()) {
     if (!one_slip_apart(item.key(), key)) continue;
-    fail_at(place, "unknown key \"{}\"; did you mean \"{}\"? Rename it either way", printable(item.key()), key);
+    fail_at(place, "unknown key \"{}\"; did you mean \"{}\"? Rename it either way", printable(item.key()),
+            key);
   }
   return std::nullopt;
 }

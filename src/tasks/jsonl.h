@@ -13,8 +13,8 @@
 namespace minite::tasks {
 
 /// Reads all problems of a file, in order; at least one. Errors name file and line: (not_found) no such file;
-/// (io) it cannot be read; (corrupt_data) malformed JSON, invalid UTF-8, a missing key, a wrong type, an empty
-/// value, an answer its checker can never match, an unknown check, an empty file.
+/// (io) it cannot be read; (corrupt_data) malformed JSON, invalid UTF-8, a missing key, a wrong type, an
+/// empty value, an answer its checker can never match, an unknown check, an empty file.
 [[nodiscard]] std::vector<Problem> read_problems(const std::filesystem::path& path);
 
 /// The problem of one line. `place` is "file:line", used in errors.

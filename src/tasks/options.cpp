@@ -20,7 +20,8 @@ size_t find_row(std::string_view owner, std::span<const OptionRow> rows, std::st
   if (row != rows.end()) return static_cast<size_t>(row - rows.begin());
   std::vector<std::string_view> names;
   for (const OptionRow& known : rows) names.push_back(known.name);
-  fail(ErrorCode::invalid_argument, "{}: unknown option '{}'; known: {}{}", owner, printable(name), fmt::join(names, ", "), did_you_mean(name, names));
+  fail(ErrorCode::invalid_argument, "{}: unknown option '{}'; known: {}{}", owner, printable(name),
+       fmt::join(names, ", "), did_you_mean(name, names));
 }
 
 int64_t parse_value(std::string_view owner, const OptionRow& row, std::string_view text) {

@@ -33,7 +33,7 @@ class SortSpace : public ProblemSpace {
     problem.prompt = text + ">";
     std::string sorted, passes;
     for (const char c : text) {
-      if (!sorted.empty()) passes += (passes.empty() ? "" : ",") + sorted;
+      if (!sorted.empty()) passes += fmt::format("{}{}", passes.empty() ? "" : ",", sorted);
       sorted.insert(std::upper_bound(sorted.begin(), sorted.end(), c), c);
     }
     problem.answer = sorted;

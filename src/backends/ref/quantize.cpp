@@ -63,6 +63,9 @@ void quantize_nvfp4(const Read& x, const QTensor& out) {
   }
 }
 
+/// Every NaN is one byte: the sign of a product of NaNs depends on the order of its operands.
+uint8_t e4m3_code(float x) { return codec_detail::is_nan(x) ? E4M3::kNaN : E4M3::encode(x); }
+
 template <class Read>
 void quantize_mxfp8(const Read& x, const QTensor& out) {
   for (int64_t r = 0; r < out.rows; ++r) {
@@ -71,7 +74,7 @@ void quantize_mxfp8(const Read& x, const QTensor& out) {
       const uint8_t scale = E8M0::encode_round_up(block_amax(x, r, begin, end) * (1.0f / 448.0f));
       out.block_scales[r * out.scale_stride() + b] = scale;
       for (int64_t c = begin; c < end; ++c) {
-        out.codes[r * out.code_stride() + c] = E4M3::encode(x(r, c) * E8M0::inverse(scale));
+        out.codes[r * out.code_stride() + c] = e4m3_code(x(r, c) * E8M0::inverse(scale));
       }
     }
   }

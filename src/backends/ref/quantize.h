@@ -8,6 +8,7 @@
 //   e     = min(fl(1 / fl(d * S_dec)), FMAX)                        block encode factor
 //   code  = E2M1(fl(x * e))
 //   decode: q * fl(fl(d * A) * fl(1/2688)); without an outer scale q * d
+// MXFP8: b = E8M0(fl(a_blk * fl(1/448))) rounded up, code = E4M3(fl(x * 2^(127-b))), NaN is always 0x7F.
 #include "core/math.h"
 #include "formats/codecs.h"
 #include "ops/args.h"

@@ -7,7 +7,7 @@
 namespace minite {
 namespace {
 constexpr std::array<ModelFamily, 1> kFamilies = {{
-    {"qwen3", "Qwen3ForCausalLM", "qwen3", qwen3_limits, qwen3_linear_modules},
+    {"qwen3", "Qwen3ForCausalLM", "qwen3", qwen3_limits, qwen3_linear_modules, qwen3_parameters},
 }};
 }  // namespace
 

@@ -1,6 +1,8 @@
 #pragma once
 // The table of model families. A family is one file here and one row in table.cpp.
+#include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +18,25 @@ struct FieldLimit {
   std::string_view why;      ///< "biases in the attention projections are not implemented"
 };
 
+/// How a parameter starts when a model is trained from scratch.
+enum class Init : uint8_t { normal, residual, ones };  ///< N(0, 0.02); N(0, 0.02 / sqrt(2 layers)); 1
+
+/// A tensor of a checkpoint and how many rows of a parameter it fills.
+struct CheckpointPiece {
+  std::string name;
+  int64_t rows = 0;
+};
+
+/// One parameter: a matrix (or a vector with rows = 1), possibly fused from several checkpoint tensors that
+/// lie one after the other along the rows.
+struct ParameterSpec {
+  std::string name;  ///< "embed", "layers.0.qkv", "layers.0.attn_norm", "final_norm", "lm_head"
+  int64_t rows = 0;
+  int64_t cols = 0;
+  Init init = Init::normal;
+  std::vector<CheckpointPiece> pieces;
+};
+
 /// One row.
 struct ModelFamily {
   std::string_view name;             ///< ModelConfig::family
@@ -24,6 +45,8 @@ struct ModelFamily {
   std::span<const FieldLimit> (*limits)();
   /// Linear layers of a valid configuration, in execution order.
   std::vector<LinearModule> (*linear_modules)(const ModelConfig& config);
+  /// Parameters in a fixed order; without lm_head when embeddings are tied.
+  std::vector<ParameterSpec> (*parameters)(const ModelConfig& config);
 };
 
 /// All families in table order.
@@ -34,5 +57,6 @@ struct ModelFamily {
 /// Qwen3 dense (families/qwen3.cpp).
 [[nodiscard]] std::span<const FieldLimit> qwen3_limits();
 [[nodiscard]] std::vector<LinearModule> qwen3_linear_modules(const ModelConfig& config);
+[[nodiscard]] std::vector<ParameterSpec> qwen3_parameters(const ModelConfig& config);
 
 }  // namespace minite

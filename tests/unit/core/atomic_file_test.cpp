@@ -94,8 +94,8 @@ TEST_F(AtomicFileTest, a_full_disk_keeps_the_old_file) {
   rlimit small = before;
   small.rlim_cur = 1000;
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const auto message = message_of([&] { write_file_atomically(folder_ / "a", std::string(5000, 'x')); },
-                                  ErrorCode::io);
+  const auto message =
+      message_of([&] { write_file_atomically(folder_ / "a", std::string(5000, 'x')); }, ErrorCode::io);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
   EXPECT_NE(message.find("after 1000 bytes"), std::string::npos) << message;

@@ -24,15 +24,15 @@ struct IllFormed {
 
 TEST(Utf8, ill_formed_sequences_are_found) {
   const IllFormed cases[] = {
-      {"a\x80", 1},                // lone continuation
-      {"\xC0\xAF", 0},             // overlong slash
-      {"\xE0\x80\xAF", 0},         // overlong, three bytes
-      {"\xF0\x80\x80\xAF", 0},     // overlong, four bytes
-      {"ab\xED\xA0\x80", 2},       // surrogate
-      {"\xF4\x90\x80\x80", 0},     // above U+10FFFF
-      {"\xF5\x80\x80\x80", 0},     // no such lead byte
-      {"x\xE2\x82", 1},            // cut short
-      {"\xC3(", 0},                // wrong continuation
+      {"a\x80", 1},             // lone continuation
+      {"\xC0\xAF", 0},          // overlong slash
+      {"\xE0\x80\xAF", 0},      // overlong, three bytes
+      {"\xF0\x80\x80\xAF", 0},  // overlong, four bytes
+      {"ab\xED\xA0\x80", 2},    // surrogate
+      {"\xF4\x90\x80\x80", 0},  // above U+10FFFF
+      {"\xF5\x80\x80\x80", 0},  // no such lead byte
+      {"x\xE2\x82", 1},         // cut short
+      {"\xC3(", 0},             // wrong continuation
       {std::string("\0\xFF", 2), 1},
   };
   for (const auto& c : cases) EXPECT_EQ(first_invalid_utf8(c.text), c.at) << printable(c.text);

@@ -61,11 +61,11 @@ TEST(Safetensors, RoundTrip) {
 TEST(Safetensors, BytesAreDeterministic) {
   const TempFolder folder;
   const std::string text = small_file(folder);
-  const std::string header =
-      R"({"__metadata__":{"format":"pt","note":"a\nb"},"a":{"data_offsets":[0,24],"dtype":"F32","shape":[2,3]},)"
-      R"("b.codes":{"data_offsets":[26,29],"dtype":"U8","shape":[3]},)"
-      R"("empty":{"data_offsets":[24,24],"dtype":"F16","shape":[0,4]},)"
-      R"("scalar":{"data_offsets":[24,26],"dtype":"BF16","shape":[]}})";
+  const std::string header = R"({"__metadata__":{"format":"pt","note":"a\nb"},)"
+                             R"("a":{"data_offsets":[0,24],"dtype":"F32","shape":[2,3]},)"
+                             R"("b.codes":{"data_offsets":[26,29],"dtype":"U8","shape":[3]},)"
+                             R"("empty":{"data_offsets":[24,24],"dtype":"F16","shape":[0,4]},)"
+                             R"("scalar":{"data_offsets":[24,26],"dtype":"BF16","shape":[]}})";
   EXPECT_EQ(text.substr(8, header.size()), header);
   EXPECT_EQ(text, small_file(folder));
   size_t entries = 0;
@@ -118,12 +118,12 @@ TEST_P(SafetensorsHostile, IsRefusedWithAReason) {
   EXPECT_TRUE(holds(error.what(), GetParam().says)) << error.what();
 }
 
-const std::string kOverlap =
-    R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},"b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})";
-const std::string kHole =
-    R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"b":{"dtype":"U8","shape":[2],"data_offsets":[4,6]}})";
-const std::string kTwice =
-    R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})";
+const std::string kOverlap = R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},)"
+                             R"("b":{"dtype":"U8","shape":[4],"data_offsets":[2,6]}})";
+const std::string kHole = R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+                          R"("b":{"dtype":"U8","shape":[2],"data_offsets":[4,6]}})";
+const std::string kTwice = R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
+                           R"("a":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})";
 
 INSTANTIATE_TEST_SUITE_P(
     Headers, SafetensorsHostile,

@@ -1,0 +1,54 @@
+#pragma once
+// Device memory with an owner, and CUDA errors as exceptions. For .cu files only.
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "backends/cuda/error.h"
+
+namespace minite::cuda {
+
+/// Throws unsupported when there is no device or no code for it, internal for every other error.
+inline void check(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return;
+  const bool absent = error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver ||
+                      error == cudaErrorNoKernelImageForDevice;
+  fail_cuda(absent, what, cudaGetErrorName(error), cudaGetErrorString(error));
+}
+
+/// An array on the device, freed with its owner.
+template <class T>
+class DeviceArray {
+ public:
+  explicit DeviceArray(size_t count) : count_(count) {
+    check(cudaMalloc(&data_, count * sizeof(T)), "cudaMalloc");
+  }
+  explicit DeviceArray(std::span<const T> values) : DeviceArray(values.size()) {
+    check(cudaMemcpy(data_, values.data(), values.size_bytes(), cudaMemcpyHostToDevice), "cudaMemcpy to the device");
+  }
+  ~DeviceArray() { cudaFree(data_); }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+
+  [[nodiscard]] T* data() const { return data_; }
+  /// Waits for the kernels before it and copies to the host.
+  [[nodiscard]] std::vector<T> to_host() const {
+    check(cudaGetLastError(), "launch");
+    std::vector<T> values(count_);
+    check(cudaMemcpy(values.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost), "cudaMemcpy to the host");
+    return values;
+  }
+
+ private:
+  T* data_ = nullptr;
+  size_t count_;
+};
+
+/// Blocks of `threads` that cover `count` elements.
+inline unsigned blocks(size_t count, unsigned threads) {
+  return static_cast<unsigned>((count + threads - 1) / threads);
+}
+
+}  // namespace minite::cuda

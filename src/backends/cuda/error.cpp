@@ -1,0 +1,11 @@
+#include "backends/cuda/error.h"
+
+#include "core/fail.h"
+
+namespace minite::cuda {
+
+void fail_cuda(bool absent, const char* what, const char* name, const char* text) {
+  fail(absent ? ErrorCode::unsupported : ErrorCode::internal, "CUDA: {}: {} ({})", what, text, name);
+}
+
+}  // namespace minite::cuda

@@ -1,0 +1,81 @@
+#pragma once
+// Rows of operands as FP32: codes times block scales, without the outer scale. Every value equals
+// ref::decode_element (NaN for NaN).
+#include "backends/simd/vec_int.h"
+#include "formats/codecs.h"
+#include "minite/format.h"
+
+namespace minite::simd::MINITE_ISA {
+
+/// E2M1 by code; entry 8 + i is the negative of entry i.
+alignas(64) inline constexpr float kE2M1[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
+                                                -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
+
+/// E4M3 bytes, one a lane.
+MINITE_INLINE vf decode_e4m3(vi code) {
+  const vi magnitude = code & vi(0x7Fu);
+  const vi normal = shift_left<20>(magnitude) + vi(120u << 23);  // rebias 7 -> 127
+  const vi subnormal = bits(to_float(magnitude) * vf(0x1p-9f));
+  vi u = select(vi(8u) > magnitude, subnormal, normal);
+  u = select(magnitude > vi(0x7Eu), vi(0x7FC00000u), u);
+  return from_bits(u | shift_left<24>(code & vi(0x80u)));
+}
+
+/// Sixteen NVFP4 codes in 8 bytes.
+MINITE_INLINE vf decode_e2m1(uint64_t bytes) { return lookup16(kE2M1, unpack_nibbles(bytes)); }
+
+/// Columns [begin, end) of a row of NVFP4 codes, begin a multiple of 16; scale(b) is the multiplier of
+/// block b of the row.
+template <class Scale>
+MINITE_INLINE void decode_nvfp4(const uint8_t* codes, int64_t begin, int64_t end, const Scale& scale,
+                                float* out) {
+  int64_t c = begin;
+  for (; c + 16 <= end; c += 16) {
+    uint64_t bytes;
+    std::memcpy(&bytes, codes + c / 2, 8);
+    store(out + (c - begin), decode_e2m1(bytes) * vf(scale(c / 16)));
+  }
+  if (c == end) return;
+  uint64_t bytes = 0;
+  std::memcpy(&bytes, codes + c / 2, static_cast<size_t>((end - c + 1) / 2));
+  store(out + (c - begin), decode_e2m1(bytes) * vf(scale(c / 16)), end - c);
+}
+
+/// Columns [begin, end) of a row of MXFP8 codes, begin a multiple of 32.
+MINITE_INLINE void decode_mxfp8(const uint8_t* codes, const uint8_t* scales, int64_t begin, int64_t end,
+                                float* out) {
+  for (int64_t c = begin; c < end; c += kLanes) {
+    const int64_t n = end - c < kLanes ? end - c : kLanes;
+    const vf x = decode_e4m3(load_u8(codes + c, n)) * vf(E8M0::decode(scales[c / 32]));
+    store_n(out + (c - begin), x, n);
+  }
+}
+
+/// Columns [col_begin, col_end) of row `row`; col_begin is a multiple of 32. Writes exactly
+/// col_end - col_begin values.
+MINITE_INLINE void decode_row(const QTensor& q, int64_t row, int64_t col_begin, int64_t col_end, float* out) {
+  const uint8_t* codes = q.codes + row * q.code_stride();
+  const uint8_t* scales = q.block_scales + row * q.scale_stride();
+  if (q.spec.format == FormatId::mxfp8) return decode_mxfp8(codes, scales, col_begin, col_end, out);
+  // Sixteen block scales at a time.
+  for (int64_t c = col_begin; c < col_end; c += 256) {
+    const int64_t end = col_end - c < 256 ? col_end : c + 256;
+    alignas(64) float d[kLanes];
+    store(d, decode_e4m3(load_u8(scales + c / 16, (end - c + 15) / 16)));
+    decode_nvfp4(
+        codes, c, end, [&](int64_t b) { return d[b - c / 16]; }, out + (c - col_begin));
+  }
+}
+
+/// The same columns of a row of a dense matrix, bf16 or f32.
+MINITE_INLINE void decode_row(const TensorView& x, int64_t row, int64_t col_begin, int64_t col_end,
+                              float* out) {
+  const auto copy = [&](const auto* p) {
+    for_lanes(col_end - col_begin,
+              [&](int64_t i, int64_t n) { store_n(out + i, load_n(p + col_begin + i, n), n); });
+  };
+  if (x.dtype == DType::bf16) return copy(x.row<const bf16>(row));
+  copy(x.row<const float>(row));
+}
+
+}  // namespace minite::simd::MINITE_ISA

@@ -1,0 +1,72 @@
+#pragma once
+// The element and scale encoders of formats/codecs.h on sixteen lanes, bit for bit.
+#include "backends/ref/quantize.h"
+#include "backends/simd/decode.h"
+
+namespace minite::simd::MINITE_ISA {
+
+MINITE_INLINE vi magnitude_bits(vf x) { return bits(x) & vi(0x7FFFFFFFu); }
+
+/// Mantissa cut to kMantissa bits, nearest even, of magnitudes `u` below the format's largest; the scalar
+/// twin is codec_detail::encode_magnitude.
+template <int kMantissa, int kBias>
+MINITE_INLINE vi encode_magnitude(vi u) {
+  constexpr int kDrop = 23 - kMantissa;
+  constexpr uint32_t kSmallestNormal = static_cast<uint32_t>(128 - kBias) << 23;
+  const vf per_step(std::bit_cast<float>(static_cast<uint32_t>(126 + kBias + kMantissa) << 23));
+  // The product is exact, so fma rounds where the scalar's addition does.
+  const vi subnormal = bits(fma(from_bits(u), per_step, vf(0x1p23f))) - vi(0x4B000000u);
+  const vi odd = shift_right<kDrop>(u) & vi(1u);
+  const vi normal = shift_right<kDrop>(u + vi((1u << (kDrop - 1)) - 1) + odd) -
+                    vi(static_cast<uint32_t>(127 - kBias) << kMantissa);
+  return select(vi(kSmallestNormal) > u, subnormal, normal);
+}
+
+/// E2M1 codes 0..15; NaN and -0 give 0.
+MINITE_INLINE vi encode_e2m1(vf x) {
+  const vi code = encode_magnitude<1, 1>(min_u32(magnitude_bits(x), vi(0x40C00000u)));  // 6.0
+  const vi with_sign = code | select(x < vf(0.0f), vi(8u), vi(0u));
+  return select(is_nan(x), vi(0u), with_sign);
+}
+
+/// E4M3 bytes; every NaN is 0x7F.
+MINITE_INLINE vi encode_e4m3(vf x) {
+  const vi u = magnitude_bits(x);
+  const vi code = encode_magnitude<3, 7>(min_u32(u, vi(0x43E00000u)));  // 448
+  const vi sign = shift_right<24>(bits(x) & vi(0x80000000u));
+  return select(is_nan(x), vi(0x7Fu), sign | code);
+}
+
+/// E8M0 bytes, rounded up, of magnitudes.
+MINITE_INLINE vi encode_e8m0(vf magnitude) {
+  const vi u = bits(magnitude);
+  // Exponent plus one when any mantissa bit is set; a subnormal up to 2^-127 is byte 0.
+  vi code = min_u32(shift_right<23>(u + vi(0x7FFFFFu)), vi(0xFEu));
+  code = select(u > vi(0x400000u), code, vi(0u));
+  return select(is_nan(magnitude), vi(0xFFu), code);
+}
+
+/// 2^(127 - b), the quantizer's factor; NaN for 0xFF.
+MINITE_INLINE vf inverse_e8m0(vi b) {
+  const vi normal = shift_left<23>(vi(254u) - b);
+  const vi u = select(b > vi(0xFDu), vi(0x00400000u), normal);
+  return from_bits(select(b > vi(0xFEu), vi(0x7FC00000u), u));
+}
+
+/// min(x, FMAX) that keeps NaN.
+MINITE_INLINE vf clamp_finite(vf x) { return min_or_second(vf(ref::kFloatMax), x); }
+
+/// ref::nvfp4_block of sixteen blocks.
+struct Nvfp4Blocks {
+  vi scale;   ///< E4M3 byte
+  vf encode;  ///< multiplies x before the E2M1 rounding
+};
+MINITE_INLINE Nvfp4Blocks nvfp4_blocks(vf amax, vf per_six, vf s_dec) {
+  const vi d = encode_e4m3(clamp_finite(amax * per_six));
+  return {d, clamp_finite(vf(1.0f) / (decode_e4m3(d) * s_dec))};
+}
+
+/// MXFP8 scale bytes of sixteen block amaxes.
+MINITE_INLINE vi mxfp8_scales(vf amax) { return encode_e8m0(amax * vf(1.0f / 448.0f)); }
+
+}  // namespace minite::simd::MINITE_ISA

@@ -1,0 +1,86 @@
+// quantize, dequantize and swiglu_quantize (formulas: backends/ref/quantize.h). The fused op always writes y
+// as well: a row's codes are made from its y while that is in cache.
+#include "backends/simd/kernels.h"
+#include "backends/simd/quantize_amax.h"
+#include "backends/simd/quantize_columns.h"
+#include "backends/simd/swiglu_row.h"
+
+namespace minite::simd::MINITE_ISA {
+namespace {
+
+template <class T>
+void quantize_typed(const QuantizeArgs& args, const Exec& exec) {
+  const QTensor& out = args.out;
+  if (out.rows == 0) return;
+  const Nvfp4Outer outer = shares_outer(out) ? shared_outer<T>(args.x, out, exec) : Nvfp4Outer{};
+  if (args.along == Orientation::rows) {
+    return for_rows(exec, out.rows, out.cols, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) quantize_row(args.x.template row<const T>(r), r, outer, out);
+    });
+  }
+  // Tiles of columns by rows of x; a tile whose columns have scales of their own takes all rows.
+  const int64_t rows = out.spec.outer == OuterScale::row ? max64(args.x.rows, 1) : 512;
+  const int64_t down = max64(1, ceil_div(args.x.rows, rows));
+  constexpr int64_t kColumns = 64;
+  for_tasks(exec, down * ceil_div(args.x.cols, kColumns), [&](int64_t task, int) {
+    const int64_t c = task / down * kColumns, r = task % down * rows;
+    quantize_columns<T>(args.x, c, min64(args.x.cols, c + kColumns), r, min64(args.x.rows, r + rows), outer,
+                        out);
+  });
+}
+
+/// Row r decoded in the convention's order.
+template <class T>
+MINITE_INLINE void dequantize_row(const QTensor& q, int64_t r, T* y) {
+  constexpr int64_t kGroup = 16 * 16;
+  const uint8_t* codes = q.codes + r * q.code_stride();
+  const uint8_t* scales = q.block_scales + r * q.scale_stride();
+  const float* amax = q.outer_count() == 0 ? nullptr : q.amax + (q.spec.outer == OuterScale::row ? r : 0);
+  for (int64_t c = 0; c < q.cols; c += kGroup) {
+    const int64_t n = min64(kGroup, q.cols - c);
+    alignas(64) float out[kGroup], d[kLanes];
+    if (q.spec.format == FormatId::mxfp8) {
+      decode_mxfp8(codes, scales, c, c + n, out);
+    } else {
+      vf scale = decode_e4m3(load_u8(scales + c / 16, ceil_div(n, 16)));
+      if (amax != nullptr) scale = scale * vf(*amax) * vf(1.0f / 2688.0f);
+      store(d, scale);
+      decode_nvfp4(
+          codes, c, c + n, [&](int64_t b) { return d[b - c / 16]; }, out);
+    }
+    for_lanes(n, [&](int64_t i, int64_t lanes) { store_n(y + c + i, load(out + i), lanes); });
+  }
+}
+
+}  // namespace
+
+void quantize(const QuantizeArgs& args, const Exec& exec) {
+  with_type("quantize", args.x.dtype, [&](auto tag) { quantize_typed<decltype(tag)>(args, exec); });
+}
+
+void dequantize(const DequantizeArgs& args, const Exec& exec) {
+  with_type("dequantize", args.y.dtype, [&](auto tag) {
+    for_rows(exec, args.q.rows, args.q.cols, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) dequantize_row(args.q, r, args.y.row<decltype(tag)>(r));
+    });
+  });
+}
+
+void swiglu_quantize(const SwigluQuantizeArgs& args, const Exec& exec) {
+  with_type("swiglu_quantize", args.act.x.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    if (shares_outer(args.out)) {
+      swiglu(args.act, exec);
+      return quantize_typed<T>({args.act.y, Orientation::rows, args.out}, exec);
+    }
+    for_rows(exec, args.act.y.rows, args.act.y.cols, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        T* y = args.act.y.row<T>(r);
+        swiglu_row(args.act.x.row<const T>(r), args.act.y.cols, y);
+        quantize_row(static_cast<const T*>(y), r, {}, args.out);
+      }
+    });
+  });
+}
+
+}  // namespace minite::simd::MINITE_ISA

@@ -1,0 +1,81 @@
+// minite eval CKPT --data FILE: pass@1 and pass@k.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "cli/loaded_model.h"
+#include "cli/output.h"
+#include "cli/verb.h"
+#include "core/fail.h"
+#include "tasks/checker.h"
+#include "tasks/jsonl.h"
+#include "tasks/score.h"
+
+namespace minite::cli {
+namespace {
+
+struct EvalArgs {
+  LoadOptions load;
+  std::string data;
+  SampleParams sample;
+  int64_t k = 1;
+  int64_t samples = 0;  ///< 0: k
+  ReportStyle style = ReportStyle::text;
+};
+
+int64_t accepted(const tasks::Problem& problem, std::span<const Sample> samples, const io::Tokenizer& tokenizer) {
+  return std::count_if(samples.begin(), samples.end(), [&](const Sample& s) {
+    return s.finished && tasks::reward(problem, tokenizer.decode(s.tokens)) > 0;
+  });
+}
+
+int eval(EvalArgs args) {
+  const int64_t n = args.samples == 0 ? args.k : args.samples;
+  require(n >= args.k, "--samples {} is less than --k {}; pass@k needs at least k samples", n, args.k);
+  require(n == 1 || args.sample.temperature > 0, "--temperature 0 repeats one answer; use it with --k 1");
+  const std::vector<tasks::Problem> problems = tasks::read_problems(args.data);
+  LoadedModel model(args.load);
+  std::vector<SampleRequest> requests;
+  for (const tasks::Problem& problem : problems) {
+    std::vector<int32_t> prompt = {model.tokenizer().bos_id()};
+    const std::vector<int32_t> text = model.tokenizer().encode(problem.prompt);
+    prompt.insert(prompt.end(), text.begin(), text.end());
+    for (int64_t j = 0; j < n; ++j) requests.push_back({prompt, requests.size()});
+  }
+  args.sample.max_new_tokens = model.config().max_position_embeddings;
+  const std::vector<Sample> samples = model.sampler().generate(requests, args.sample);
+  double pass_1 = 0, pass_k = 0;
+  for (size_t i = 0; i < problems.size(); ++i) {
+    const std::span<const Sample> mine(samples.data() + i * static_cast<size_t>(n), static_cast<size_t>(n));
+    const int64_t right = accepted(problems[i], mine, model.tokenizer());
+    pass_1 += tasks::pass_at_k(n, right, 1);
+    pass_k += tasks::pass_at_k(n, right, args.k);
+  }
+  const auto count = static_cast<double>(problems.size());
+  if (args.style == ReportStyle::json) {
+    print_json({{"recipe", model.recipe()}, {"problems", problems.size()}, {"samples", n}, {"k", args.k},
+                {"pass@1", pass_1 / count}, {"pass@k", pass_k / count}});
+    return kOk;
+  }
+  print(fmt::format("{} problems, {} samples each, recipe {}\npass@1  {:.4f}\n", problems.size(), n, model.recipe(),
+                    pass_1 / count));
+  if (args.k > 1) print(fmt::format("pass@{}  {:.4f}\n", args.k, pass_k / count));
+  return kOk;
+}
+
+}  // namespace
+
+std::function<int()> add_eval(CLI::App& app) {
+  auto args = std::make_shared<EvalArgs>();
+  add_load_options(app, args->load);
+  app.add_option("--data", args->data, "JSONL of problems")->required();
+  app.add_option("--k", args->k, "attempts of pass@k")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--samples", args->samples, "samples a problem, at least k (default: k)");
+  app.add_option("--temperature", args->sample.temperature, "0: greedy")->capture_default_str();
+  app.add_option("--seed", args->sample.seed, "seed of the draws")->capture_default_str();
+  add_json_flag(app, args->style);
+  return [args] { return eval(*args); };
+}
+
+}  // namespace minite::cli

@@ -1,0 +1,63 @@
+// minite generate CKPT --prompt TEXT: samples with their log-probabilities.
+#include <fmt/format.h>
+
+#include <memory>
+#include <numeric>
+
+#include "cli/loaded_model.h"
+#include "cli/output.h"
+#include "cli/verb.h"
+
+namespace minite::cli {
+namespace {
+
+struct GenerateArgs {
+  LoadOptions load;
+  std::string prompt;
+  SampleParams sample;
+  int64_t samples = 1;
+  ReportStyle style = ReportStyle::text;
+};
+
+int generate(const GenerateArgs& args) {
+  LoadedModel model(args.load);
+  std::vector<int32_t> prompt = {model.tokenizer().bos_id()};
+  const std::vector<int32_t> text = model.tokenizer().encode(args.prompt);
+  prompt.insert(prompt.end(), text.begin(), text.end());
+  std::vector<SampleRequest> requests;
+  for (int64_t i = 0; i < args.samples; ++i) requests.push_back({prompt, static_cast<uint64_t>(i)});
+  const std::vector<Sample> samples = model.sampler().generate(requests, args.sample);
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Sample& s : samples) {
+    const double logp = std::accumulate(s.logp.begin(), s.logp.end(), 0.0);
+    const std::string response = model.tokenizer().decode(s.tokens);
+    if (args.style == ReportStyle::json) {
+      list.push_back({{"text", response}, {"tokens", s.tokens}, {"logp", s.logp}, {"finished", s.finished}});
+    } else {
+      print(fmt::format("{}{}   (log p {:.4f}, {} tokens{})\n", args.prompt, response, logp, s.tokens.size(),
+                        s.finished ? "" : ", cut"));
+    }
+  }
+  if (args.style == ReportStyle::json) {
+    print_json({{"prompt", args.prompt}, {"recipe", model.recipe()}, {"samples", list}});
+  }
+  return kOk;
+}
+
+}  // namespace
+
+std::function<int()> add_generate(CLI::App& app) {
+  auto args = std::make_shared<GenerateArgs>();
+  add_load_options(app, args->load);
+  app.add_option("--prompt", args->prompt, "text to continue")->required();
+  app.add_option("-n,--samples", args->samples, "responses")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--temperature", args->sample.temperature, "0: greedy")->capture_default_str();
+  app.add_option("--top-k", args->sample.top_k, "0: all tokens")->capture_default_str();
+  app.add_option("--top-p", args->sample.top_p, "1: all tokens")->capture_default_str();
+  app.add_option("--max-new-tokens", args->sample.max_new_tokens, "longest response")->capture_default_str();
+  app.add_option("--seed", args->sample.seed, "seed of the draws")->capture_default_str();
+  add_json_flag(app, args->style);
+  return [args] { return generate(*args); };
+}
+
+}  // namespace minite::cli

@@ -1,0 +1,41 @@
+#pragma once
+// A checkpoint ready to sample from, as eval and generate need it.
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "io/tokenizer.h"
+#include "sample/sampler.h"
+
+namespace minite::cli {
+
+struct LoadOptions {
+  std::string checkpoint, recipe, policy = "batch_invariant", backend = "auto", rules;
+  int64_t threads = 0;
+  int64_t sequences = 128;
+};
+
+/// Adds CKPT, --recipe, --rules, --sampler-policy, --backend and --threads.
+void add_load_options(CLI::App& app, LoadOptions& options);
+
+class LoadedModel {
+ public:
+  explicit LoadedModel(const LoadOptions& options);
+
+  [[nodiscard]] const io::Tokenizer& tokenizer() const { return *tokenizer_; }
+  [[nodiscard]] Sampler& sampler() { return *sampler_; }
+  [[nodiscard]] const ModelConfig& config() const { return weights_.config(); }
+  [[nodiscard]] const std::string& recipe() const { return recipe_; }
+
+ private:
+  std::string recipe_;
+  std::unique_ptr<io::Tokenizer> tokenizer_;
+  ThreadPool pool_;
+  Weights weights_;
+  WeightCache cache_;
+  std::unique_ptr<Network> network_;
+  std::unique_ptr<Sampler> sampler_;
+};
+
+}  // namespace minite::cli

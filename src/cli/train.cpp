@@ -1,0 +1,159 @@
+#include "cli/train.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/verb.h"
+#include "core/atomic_file.h"
+#include "core/fail.h"
+#include "core/text_file.h"
+#include "diagnostics/report.h"
+#include "io/json_file.h"
+
+namespace minite::cli {
+namespace {
+
+struct TrainArgs {
+  std::string preset, config, data, output, resume, recipe, learner_recipe, sampler_recipe, rules, policy, rollout_is,
+      triage, init;
+  std::string device = "cpu";
+  std::optional<int64_t> steps, threads;
+  std::optional<uint64_t> seed;
+  std::vector<std::string> set;
+  bool print_config = false;
+  ReportStyle style = ReportStyle::text;
+  rl::Stages stages = rl::Stages::all;
+};
+
+/// An option that sets one field of the configuration when given.
+struct FieldOption {
+  std::string TrainArgs::*value;
+  const char* key;
+};
+constexpr FieldOption kFieldOptions[] = {
+    {&TrainArgs::recipe, "learner_recipe"},         {&TrainArgs::recipe, "sampler_recipe"},
+    {&TrainArgs::learner_recipe, "learner_recipe"}, {&TrainArgs::sampler_recipe, "sampler_recipe"},
+    {&TrainArgs::policy, "sampler_policy"},         {&TrainArgs::rollout_is, "rl.rollout_is"},
+    {&TrainArgs::triage, "rl.triage"},              {&TrainArgs::init, "init"},
+};
+
+void apply(const TrainArgs& args, rl::RunConfig& c) {
+  if (!args.data.empty()) c.data = {args.data, "", "", 0, c.data.seed};
+  for (const FieldOption& option : kFieldOptions) {
+    if (!(args.*option.value).empty()) rl::set_field(c, option.key, args.*option.value);
+  }
+  if (!args.rules.empty()) {
+    c.rules = read_text_file(args.rules);
+    (void)parse_rules(c.rules, args.rules);
+  }
+  if (args.steps) (args.stages == rl::Stages::sft_only ? c.sft.steps : c.rl.steps) = *args.steps;
+  if (args.seed) c.seed = *args.seed;
+  if (args.threads) c.threads = *args.threads;
+  for (const std::string& assignment : args.set) rl::set_assignment(c, assignment);
+}
+
+rl::RunConfig configure(const TrainArgs& args) {
+  rl::RunConfig c;
+  if (!args.preset.empty()) c = rl::run_preset(args.preset);
+  if (!args.config.empty()) c = rl::parse_config(read_text_file(args.config), args.config, c);
+  require(!args.preset.empty() || !args.config.empty() || !args.data.empty(),
+          "say what to train on: --preset NAME, --config FILE.yaml or --data FILE.jsonl");
+  apply(args, c);
+  return c;
+}
+
+/// Only what changes no bit may differ from the run's own configuration.
+rl::RunConfig configure_resume(const TrainArgs& args) {
+  rl::RunConfig c = rl::load_run_config(args.resume);
+  rl::RunConfig asked = c;
+  apply(args, asked);
+  if (args.threads) c.threads = asked.threads;
+  asked.threads = c.threads;
+  const bool named = !args.preset.empty() || !args.config.empty();
+  require(!named && rl::to_yaml(asked) == rl::to_yaml(c),
+          "--resume {} repeats the run's own config.yaml; only --threads may be given with it. Start another run "
+          "with -o to change settings",
+          args.resume);
+  return c;
+}
+
+int finish(const TrainArgs& args, const std::filesystem::path& run) {
+  const auto summary = io::read_json_file(run / "summary.json");
+  write_file_atomically(run / "report.html", diagnostics::render_report({diagnostics::read_run(run)}));
+  if (args.style == ReportStyle::json) {
+    print_json(nlohmann::ordered_json(summary));
+    return kOk;
+  }
+  const auto line = [&](const char* key, const char* label) {
+    if (summary.contains(key)) print(fmt::format("{:<22}{}\n", label, summary[key].dump()));
+  };
+  line("reward_first", "reward, first 20");
+  line("reward_last", "reward, last 20");
+  line("gap_max", "gap, largest");
+  line("gap_mean", "gap, mean");
+  line("contrast_gap_mean", "contrast gap, mean");
+  print(fmt::format("{:<22}{}\n{:<22}{}\n", "checkpoint", (run / summary["checkpoint"].get<std::string>()).string(),
+                    "report", (run / "report.html").string()));
+  return kOk;
+}
+
+int train(const TrainArgs& args) {
+  if (args.device != "cpu") {
+    fail(ErrorCode::unsupported, "--device {}: training runs on the CPU in this version; use --device cpu", args.device);
+  }
+  ProgressObserver observer;
+  if (!args.resume.empty()) {
+    rl::resume_training(configure_resume(args), args.resume, observer);
+    return finish(args, args.resume);
+  }
+  const rl::RunConfig config = configure(args);
+  if (args.print_config) {
+    print(rl::to_yaml(config));
+    return kOk;
+  }
+  const std::string name = config.preset.empty() ? "run" : config.preset;
+  const std::filesystem::path run = args.output.empty() ? "runs/" + name : args.output;
+  rl::run_training(config, run, args.stages, observer);
+  return finish(args, run);
+}
+
+std::string preset_help() {
+  std::string text = "named configuration:";
+  for (const rl::RunPreset& preset : rl::run_presets()) text += fmt::format(" {} ({})", preset.name, preset.does);
+  return text;
+}
+
+}  // namespace
+
+std::function<int()> add_training(CLI::App& app, rl::Stages stages) {
+  auto args = std::make_shared<TrainArgs>();
+  args->stages = stages;
+  app.add_option("--preset", args->preset, preset_help());
+  app.add_option("--config", args->config, "YAML of settings, as a run's config.yaml");
+  app.add_option("--data", args->data, "JSONL of problems {\"prompt\", \"answer\"}");
+  app.add_option("-o,--output", args->output, "run folder (default: runs/PRESET)");
+  app.add_option("--resume", args->resume, "run folder to go on with, exactly where it stopped");
+  app.add_option("--init", args->init, "checkpoint folder to start from");
+  app.add_option("--steps", args->steps, stages == rl::Stages::all ? "policy updates" : "supervised updates");
+  app.add_option("--seed", args->seed, "seed of initialisation and sampling");
+  app.add_option("--threads", args->threads, "threads, 0 for all; results do not depend on it");
+  app.add_option("--device", args->device, "cpu");
+  app.add_option("--recipe", args->recipe, "recipe of both sides");
+  app.add_option("--learner-recipe", args->learner_recipe, "recipe of the learner");
+  app.add_option("--sampler-recipe", args->sampler_recipe, "recipe of the sampler");
+  app.add_option("--rules", args->rules, "YAML file of per-layer recipes");
+  app.add_option("--sampler-policy", args->policy, "batch_invariant (default), fastest or exact(KERNEL)");
+  app.add_option("--rollout-is", args->rollout_is, "none, token or sequence");
+  app.add_option("--triage", args->triage, "on or off");
+  app.add_option("--set", args->set, "any setting, key=value; --print-config lists them")->take_all();
+  app.add_flag("--print-config", args->print_config, "print the configuration as YAML and stop");
+  add_json_flag(app, args->style);
+  return [args] { return train(*args); };
+}
+
+}  // namespace minite::cli

@@ -1,0 +1,134 @@
+#include "learn/checkpoint.h"
+
+#include <array>
+#include <charconv>
+#include <cstring>
+
+#include "core/atomic_file.h"
+#include "core/fail.h"
+#include "core/text_file.h"
+#include "io/safetensors.h"
+
+namespace minite {
+namespace {
+
+using io::StoredType;
+using io::TensorInfo;
+
+/// Hugging Face stores a norm's weight as a vector.
+std::vector<int64_t> stored_shape(int64_t rows, int64_t cols) {
+  return rows == 1 ? std::vector<int64_t>{cols} : std::vector<int64_t>{rows, cols};
+}
+
+std::span<const std::byte> bytes_of(const TensorView& t) {
+  return {static_cast<const std::byte*>(t.data), static_cast<size_t>(t.size() * dtype_size(t.dtype))};
+}
+
+const TensorInfo& find(const io::SafetensorsFile& file, const std::string& name, StoredType type,
+                       const std::vector<int64_t>& shape) {
+  const TensorInfo& t = file.at(name);
+  if (t.type != type || t.shape != shape) {
+    fail(ErrorCode::invalid_argument, "{}: {} is {} [{}], the model needs {} [{}]", file.path().string(), name,
+         io::stored_type(t.type).name, fmt::join(t.shape, ", "), io::stored_type(type).name, fmt::join(shape, ", "));
+  }
+  return t;
+}
+
+/// One FP32 tensor of trainer.safetensors for each parameter.
+struct TrainerPart {
+  const char* prefix;
+  TensorView Parameter::*view;
+};
+constexpr std::array<TrainerPart, 3> kTrainerParts = {
+    {{"master.", &Parameter::master}, {"m.", &Parameter::m}, {"v.", &Parameter::v}}};
+
+struct Counter {
+  const char* name;
+  int64_t TrainerState::*value;
+};
+constexpr std::array<Counter, 3> kCounters = {{{"step", &TrainerState::step},
+                                               {"global_step", &TrainerState::global_step},
+                                               {"update", &TrainerState::update}}};
+
+const std::string& metadata(const io::SafetensorsFile& file, const char* key) {
+  const auto it = file.metadata().find(key);
+  if (it == file.metadata().end()) fail(ErrorCode::corrupt_data, "{}: metadata has no '{}'", file.path().string(), key);
+  return it->second;
+}
+
+}  // namespace
+
+void save_model(const std::filesystem::path& folder, const Weights& weights) {
+  require(weights.compute() == DType::bf16, "save_model: weights are {}, checkpoints hold bf16",
+          dtype_name(weights.compute()));
+  write_file_atomically(folder / "config.json", to_json(weights.config()));
+  io::TensorMap tensors;
+  for (const Parameter& p : weights.parameters()) {
+    int64_t row = 0;
+    for (const CheckpointPiece& piece : p.spec.pieces) {
+      tensors[piece.name] = {StoredType::bf16, stored_shape(piece.rows, p.spec.cols),
+                             bytes_of(p.weight.slice_rows(row, piece.rows))};
+      row += piece.rows;
+    }
+  }
+  io::write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
+}
+
+void save_trainer(const std::filesystem::path& folder, const Weights& weights, const TrainerState& state) {
+  io::TensorMap tensors;
+  for (const Parameter& p : weights.parameters()) {
+    for (const TrainerPart& part : kTrainerParts) {
+      tensors[part.prefix + p.spec.name] = {StoredType::f32, {p.spec.rows, p.spec.cols}, bytes_of(p.*part.view)};
+    }
+  }
+  io::Metadata metadata{{"stage", state.stage}};
+  for (const Counter& counter : kCounters) metadata[counter.name] = std::to_string(state.*counter.value);
+  io::write_safetensors(folder / "trainer.safetensors", tensors, metadata);
+}
+
+ModelConfig load_model_config(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "config.json";
+  return parse_model_config(read_text_file(path.string()), path.string());
+}
+
+void load_model(const std::filesystem::path& folder, Weights& weights) {
+  const io::SafetensorsFile file(folder / "model.safetensors");
+  for (const Parameter& p : weights.parameters()) {
+    int64_t row = 0;
+    for (const CheckpointPiece& piece : p.spec.pieces) {
+      const TensorInfo& t = find(file, piece.name, StoredType::bf16, stored_shape(piece.rows, p.spec.cols));
+      float* out = p.master.row<float>(row);
+      for (int64_t i = 0; i < t.count(); ++i) {
+        bf16 value;
+        std::memcpy(&value, t.bytes.data() + i * 2, 2);
+        out[i] = value;
+      }
+      row += piece.rows;
+    }
+  }
+  weights.round_masters();
+}
+
+TrainerState load_trainer(const std::filesystem::path& folder, Weights& weights) {
+  const io::SafetensorsFile file(folder / "trainer.safetensors");
+  for (const Parameter& p : weights.parameters()) {
+    for (const TrainerPart& part : kTrainerParts) {
+      const TensorInfo& t = find(file, part.prefix + p.spec.name, StoredType::f32, {p.spec.rows, p.spec.cols});
+      std::memcpy((p.*part.view).data, t.bytes.data(), t.bytes.size());
+    }
+  }
+  TrainerState state;
+  state.stage = metadata(file, "stage");
+  for (const Counter& counter : kCounters) {
+    const std::string& text = metadata(file, counter.name);
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), state.*counter.value);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      fail(ErrorCode::corrupt_data, "{}: metadata '{}' is '{}', expected a number", file.path().string(), counter.name,
+           text);
+    }
+  }
+  weights.round_masters();
+  return state;
+}
+
+}  // namespace minite

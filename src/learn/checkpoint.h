@@ -1,0 +1,31 @@
+#pragma once
+// Checkpoints: a Hugging Face folder with BF16 weights, plus trainer.safetensors with FP32 masters and moments.
+#include <filesystem>
+#include <string>
+
+#include "model/weights.h"
+
+namespace minite {
+
+/// Where a run stands; stored as metadata of trainer.safetensors.
+struct TrainerState {
+  std::string stage = "sft";  ///< the stage of the last finished step
+  int64_t step = 0;           ///< finished steps of that stage
+  int64_t global_step = 0;    ///< finished steps of the run
+  int64_t update = 0;         ///< updates since the moments were zero
+};
+
+/// Writes config.json and model.safetensors (BF16, Hugging Face names, fused tensors taken apart).
+void save_model(const std::filesystem::path& folder, const Weights& weights);
+/// Writes trainer.safetensors.
+void save_trainer(const std::filesystem::path& folder, const Weights& weights, const TrainerState& state);
+
+/// config.json of a checkpoint folder.
+[[nodiscard]] ModelConfig load_model_config(const std::filesystem::path& folder);
+/// Fills weights (and masters) from model.safetensors. Errors: not_found (missing tensor, named),
+/// invalid_argument (another shape: both are named).
+void load_model(const std::filesystem::path& folder, Weights& weights);
+/// Fills masters, moments and weights from trainer.safetensors. Errors as load_model.
+TrainerState load_trainer(const std::filesystem::path& folder, Weights& weights);
+
+}  // namespace minite

@@ -1,0 +1,204 @@
+#include "learn/learner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "core/fail.h"
+#include "learn/non_finite.h"
+
+namespace minite {
+namespace {
+
+int64_t blocks_of(int64_t positions) { return (positions + kKeyBlock - 1) / kKeyBlock; }
+
+class Stopwatch {
+ public:
+  double lap() {
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - start_).count();
+    start_ = now;
+    return seconds;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+/// A micro-batch laid out for one forward pass. The last token of a sequence is a target only.
+struct Learner::Packed {
+  std::vector<int32_t> token, seq, pos, scored, target;
+  std::vector<int64_t> first_block;
+  std::vector<float> logp, entropy, lse, dlogp, dentropy;
+
+  explicit Packed(std::span<const Sequence> sequences) {
+    int64_t block = 0;
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      const Sequence& sequence = sequences[s];
+      const auto inputs = static_cast<int64_t>(sequence.tokens.size()) - 1;
+      first_block.push_back(block);
+      block += blocks_of(inputs);
+      for (int64_t p = 0; p < inputs; ++p) {
+        if (p + 1 >= sequence.prompt) {
+          scored.push_back(static_cast<int32_t>(token.size()));
+          target.push_back(sequence.tokens[p + 1]);
+        }
+        token.push_back(sequence.tokens[p]);
+        seq.push_back(static_cast<int32_t>(s));
+        pos.push_back(static_cast<int32_t>(p));
+      }
+    }
+    const size_t n = scored.size();
+    logp.resize(n), entropy.resize(n), lse.resize(n), dlogp.resize(n), dentropy.resize(n);
+  }
+  [[nodiscard]] Rows rows() const { return {token, seq, pos}; }
+  [[nodiscard]] static TensorView view(const std::vector<float>& x) {
+    return {const_cast<float*>(x.data()), 1, static_cast<int64_t>(x.size())};
+  }
+};
+
+Learner::Learner(Weights& weights, const Network& network, const OpTable& table, ThreadPool& pool,
+                 const LearnerLimits& limits)
+    : weights_(&weights), network_(&network), limits_(limits) {
+  const ModelConfig& c = network.config();
+  const int64_t rows = limits.micro_tokens;
+  // A micro-batch of T rows has at most T sequences of one row: T blocks; longer sequences need fewer.
+  const int64_t blocks = rows / 2 + blocks_of(rows) + 1;
+  const int64_t layer_bytes = align_up(blocks * network.kv_block_elements() * dtype_size(network.compute()));
+  cache_ = Buffer(layer_bytes * c.num_hidden_layers);
+  Arena measure;
+  (void)network.place(measure, rows, rows, Keep::for_backward);
+  temp_bytes_ = network.backward_bytes(rows, rows);
+  arena_ = Buffer(measure.peak() + temp_bytes_);
+  scratch_ = Buffer(network.scratch(rows, limits.max_length, pool.threads()));
+  context_ = Context{&table, &pool, nullptr, {scratch_.data(), static_cast<size_t>(scratch_.size())}};
+}
+
+int64_t Learner::micro_end(std::span<const Sequence> sequences, int64_t begin) const {
+  int64_t tokens = 0;
+  auto end = begin;
+  for (; end < static_cast<int64_t>(sequences.size()); ++end) {
+    const Sequence& s = sequences[end];
+    const auto length = static_cast<int64_t>(s.tokens.size()) - 1;
+    require(s.prompt >= 1 && s.response() >= 1, "learner: sequence {} has {} prompt and {} response tokens; both need one",
+            end, s.prompt, s.response());
+    require(length <= limits_.max_length && length <= limits_.micro_tokens,
+            "learner: sequence {} has {} tokens, more than max_length={} or micro_tokens={}", end, length + 1,
+            limits_.max_length, limits_.micro_tokens);
+    if (tokens + length > limits_.micro_tokens) break;
+    tokens += length;
+  }
+  return end;
+}
+
+void Learner::forward(const Packed& batch, Activations& act, float temperature) {
+  const ModelConfig& c = network_->config();
+  const int64_t blocks = batch.first_block.back() + blocks_of(batch.pos.back() + 1);
+  const int64_t layer_bytes = align_up(blocks * network_->kv_block_elements() * dtype_size(network_->compute()));
+  if (layer_bytes * c.num_hidden_layers > cache_.size()) cache_ = Buffer(layer_bytes * c.num_hidden_layers);
+  KvSet kv;
+  for (int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
+    kv.layers.push_back({cache_.data() + layer * layer_bytes, network_->compute(), c.num_key_value_heads, c.head_dim,
+                         batch.first_block});
+  }
+  const TensorView hidden = network_->forward(context_, batch.rows(), kv, act);
+  network_->gather(context_, hidden, batch.scored, act);
+  const auto n = static_cast<int64_t>(batch.scored.size());
+  const auto part = [&](const std::vector<float>& x, int64_t begin, int64_t count) {
+    return Packed::view(x).slice_cols(begin, count);
+  };
+  for (int64_t begin = 0; begin < n; begin += Network::kLogitRows) {
+    const int64_t count = std::min(Network::kLogitRows, n - begin);
+    const std::span<const int32_t> target(batch.target.data() + begin, static_cast<size_t>(count));
+    ops::logprob(context_, {network_->logits(context_, act, begin, count), target, temperature,
+                            part(batch.logp, begin, count), part(batch.entropy, begin, count),
+                            part(batch.lse, begin, count)});
+  }
+}
+
+void Learner::score(std::span<const Sequence> sequences, float temperature, std::span<float> logp,
+                    std::span<float> entropy) {
+  int64_t at = 0;
+  for (int64_t begin = 0; begin < static_cast<int64_t>(sequences.size());) {
+    const int64_t end = micro_end(sequences, begin);
+    const Packed batch(sequences.subspan(begin, end - begin));
+    Arena arena(arena_);
+    Activations act = network_->place(arena, static_cast<int64_t>(batch.token.size()),
+                                      static_cast<int64_t>(batch.scored.size()), Keep::nothing);
+    forward(batch, act, temperature);
+    std::copy(batch.logp.begin(), batch.logp.end(), logp.begin() + at);
+    if (!entropy.empty()) std::copy(batch.entropy.begin(), batch.entropy.end(), entropy.begin() + at);
+    at += static_cast<int64_t>(batch.logp.size());
+    begin = end;
+  }
+}
+
+StepResult Learner::accumulate(std::span<const Sequence> sequences, float temperature, EntropyGradient entropy,
+                               const Gradient& gradient) {
+  StepResult result;
+  weights_->zero_gradients();
+  Stopwatch watch;
+  for (int64_t begin = 0; begin < static_cast<int64_t>(sequences.size());) {
+    const int64_t end = micro_end(sequences, begin);
+    Packed batch(sequences.subspan(begin, end - begin));
+    Arena arena(arena_);
+    Activations act = network_->place(arena, static_cast<int64_t>(batch.token.size()),
+                                      static_cast<int64_t>(batch.scored.size()), Keep::for_backward);
+    forward(batch, act, temperature);
+    result.times.forward += watch.lap();
+    const bool wanted = entropy == EntropyGradient::wanted;
+    gradient({begin, end, batch.logp, batch.entropy, batch.dlogp,
+              wanted ? std::span<float>(batch.dentropy) : std::span<float>()});
+    network_->backward(context_, arena, batch.rows(), act,
+                       {batch.scored, batch.target, temperature, Packed::view(batch.lse), Packed::view(batch.entropy),
+                        Packed::view(batch.dlogp), wanted ? Packed::view(batch.dentropy) : TensorView{}});
+    result.times.backward += watch.lap();
+    result.tokens += static_cast<int64_t>(batch.token.size());
+    begin = end;
+  }
+  return result;
+}
+
+void Learner::apply(const OptimizerConfig& config, int64_t update, StepResult& result) {
+  Stopwatch watch;
+  double sum = 0;
+  for (const Parameter& p : weights_->parameters()) {
+    const double part = ops::sum_squares(context_, p.grad);
+    if (!std::isfinite(part)) {
+      fail(ErrorCode::non_finite, "update {}: the gradient of {} is not finite; the update was not applied", update,
+           p.spec.name);
+    }
+    sum += part;
+  }
+  result.grad_norm = std::sqrt(sum);
+  result.clip_scale = static_cast<float>(
+      std::min(1.0, static_cast<double>(config.max_grad_norm) / (result.grad_norm + 1e-6)));
+  for (const Parameter& p : weights_->parameters()) {
+    AdamWArgs args{p.master, p.m, p.v, p.grad, p.weight};
+    args.grad_scale = result.clip_scale;
+    args.lr = config.lr;
+    args.beta1 = config.beta1;
+    args.beta2 = config.beta2;
+    args.eps = config.eps;
+    args.weight_decay = p.spec.rows > 1 ? config.weight_decay : 0.0f;
+    args.step = update;
+    ops::adamw(context_, args);
+  }
+  weights_->bump_version();
+  result.times.optimizer += watch.lap();
+}
+
+std::string Learner::locate_non_finite(std::span<const Sequence> sequences) {
+  NonFiniteProbe probe;
+  Probe* const before = context_.probe;
+  context_.probe = &probe;
+  std::vector<float> logp;
+  for (const Sequence& s : sequences) logp.resize(logp.size() + static_cast<size_t>(s.response()));
+  score(sequences, 1.0f, logp, {});
+  context_.probe = before;
+  return probe.found();
+}
+
+}  // namespace minite

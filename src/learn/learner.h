@@ -1,0 +1,91 @@
+#pragma once
+// The learner: packed teacher-forced forward, backward in micro-batches, clipping, AdamW.
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "model/network.h"
+
+namespace minite {
+
+/// A prompt followed by a response; only response tokens are scored.
+struct Sequence {
+  std::vector<int32_t> tokens;
+  int64_t prompt = 0;  ///< leading tokens that are given, at least 1
+  [[nodiscard]] int64_t response() const { return static_cast<int64_t>(tokens.size()) - prompt; }
+};
+
+struct OptimizerConfig {
+  float lr = 1e-3f;
+  float beta1 = 0.9f, beta2 = 0.95f, eps = 1e-8f;
+  float weight_decay = 0.0f;  ///< on matrices, not on norms
+  float max_grad_norm = 1.0f;
+};
+
+/// Sizes of a learner's memory.
+struct LearnerLimits {
+  int64_t micro_tokens = 16384;  ///< tokens of one micro-batch; a longer sequence is refused
+  int64_t max_length = 128;
+};
+
+/// Response tokens of sequences [begin, end) of the step, concatenated.
+struct MicroBatch {
+  int64_t begin = 0, end = 0;
+  std::span<const float> logp, entropy;
+  std::span<float> dlogp;     ///< to fill: d loss / d logp
+  std::span<float> dentropy;  ///< to fill when the learner was asked for entropy gradients, else empty
+};
+
+/// Seconds spent in the parts of a step.
+struct StepTimes {
+  double forward = 0, backward = 0, optimizer = 0;
+};
+
+struct StepResult {
+  double grad_norm = 0;   ///< L2 norm of all main gradients before clipping
+  float clip_scale = 1;   ///< what the gradient was multiplied with
+  int64_t tokens = 0;     ///< tokens of the forward pass
+  StepTimes times;
+};
+
+class Learner {
+ public:
+  /// `weights` are those of `network`, with Purpose::training. Both must outlive the learner.
+  Learner(Weights& weights, const Network& network, const OpTable& table, ThreadPool& pool,
+          const LearnerLimits& limits);
+
+  /// Log-probs and entropies of all response tokens, concatenated in order. Outputs have one entry a
+  /// response token; `entropy` may be empty.
+  void score(std::span<const Sequence> sequences, float temperature, std::span<float> logp, std::span<float> entropy);
+
+  using Gradient = std::function<void(const MicroBatch&)>;
+  enum class EntropyGradient : uint8_t { none, wanted };
+
+  /// Forward and backward over all sequences; `gradient` is called once a micro-batch, in order. Main
+  /// gradients hold the sum afterwards; weights are untouched.
+  StepResult accumulate(std::span<const Sequence> sequences, float temperature, EntropyGradient entropy,
+                        const Gradient& gradient);
+  /// Clips and applies the accumulated gradients as update `update` (1-based). Throws non_finite when their
+  /// norm is not finite; nothing is applied then.
+  void apply(const OptimizerConfig& config, int64_t update, StepResult& result);
+
+  /// Where the first NaN or infinity of a forward pass over `sequences` appears, in words; "" when none does.
+  [[nodiscard]] std::string locate_non_finite(std::span<const Sequence> sequences);
+
+  void set_probe(Probe* probe) { context_.probe = probe; }
+  [[nodiscard]] const Context& context() const { return context_; }
+
+ private:
+  struct Packed;
+  [[nodiscard]] int64_t micro_end(std::span<const Sequence> sequences, int64_t begin) const;
+  void forward(const Packed& batch, Activations& act, float temperature);
+
+  Weights* weights_;
+  const Network* network_;
+  Context context_;
+  LearnerLimits limits_;
+  Buffer cache_, arena_, scratch_;
+  int64_t temp_bytes_ = 0;
+};
+
+}  // namespace minite

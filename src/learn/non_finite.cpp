@@ -1,0 +1,31 @@
+#include "learn/non_finite.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace minite {
+namespace {
+double element(const TensorView& t, int64_t r, int64_t c) {
+  switch (t.dtype) {
+    case DType::bf16: return static_cast<float>(t.row<const bf16>(r)[c]);
+    case DType::f32: return t.row<const float>(r)[c];
+    default: return t.row<const double>(r)[c];
+  }
+}
+}  // namespace
+
+void NonFiniteProbe::output(int layer, std::string_view module, const TensorView& value) {
+  if (!found_.empty()) return;
+  for (int64_t r = 0; r < value.rows; ++r) {
+    for (int64_t c = 0; c < value.cols; ++c) {
+      const double x = element(value, r, c);
+      if (std::isfinite(x)) continue;
+      const std::string where = layer < 0 ? std::string(module) : fmt::format("layers.{}.{}", layer, module);
+      found_ = fmt::format("{}, row {}, column {}: {}", where, r, c, x);
+      return;
+    }
+  }
+}
+
+}  // namespace minite

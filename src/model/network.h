@@ -1,0 +1,133 @@
+#pragma once
+// One transformer forward for learner and sampler, and its backward.
+//
+// Legend: T rows (tokens of a packed batch), D hidden size, F intermediate size, Q = heads * head_dim,
+// KV = kv_heads * head_dim, V vocabulary, R scored rows.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/weights.h"
+
+namespace minite {
+
+/// Everything one layer produces that its backward reads, plus what only the forward needs. Memory of its own
+/// for each layer when training; shared by all layers otherwise.
+struct LayerActivations {
+  TensorView x;                  ///< [T,D] input; owned by the layer before
+  LayerNormLinear::Saved attn;   ///< norm + qkv
+  TensorView attn_normed;        ///< [T,D]
+  TensorView qkv;                ///< [T,Q+2KV] before QK-norm
+  TensorView q_rstd, k_rstd;     ///< [T,heads], [T,kv_heads]
+  TensorView q, k;               ///< [T,Q], [T,KV] after QK-norm and rope
+  KvStore kv;                    ///< what attention read
+  TensorView lse;                ///< [T,heads]
+  TensorView o;                  ///< [T,Q]
+  LinearSaved o_linear;
+  TensorView mid;                ///< [T,D] after the attention residual
+  LayerNormLinear::Saved mlp;    ///< norm + gate_up
+  TensorView mlp_normed;         ///< [T,D]
+  TensorView gate_up;            ///< [T,2F]
+  TensorView act;                ///< [T,F]
+  LinearSaved down_linear;
+  TensorView out;                ///< [T,D]
+};
+
+/// Whether a forward pass keeps what the backward pass needs.
+enum class Keep : uint8_t { nothing, for_backward };
+
+/// Keys and values of every layer for the sequences of a batch: freshly computed by this forward pass, or a
+/// cache that earlier passes filled.
+struct KvSet {
+  std::vector<KvStore> layers;
+};
+
+/// Modules of one layer with their weights.
+struct Layer {
+  LayerNormLinear qkv;
+  Linear o;
+  LayerNormLinear gate_up;
+  Linear down;
+  LinearWeights qkv_w, o_w, gate_up_w, down_w;
+  int64_t attn_norm, q_norm, k_norm, mlp_norm;   ///< parameter indices
+  int64_t qkv_p, o_p, gate_up_p, down_p;
+};
+
+/// Working memory of one forward (and backward) pass; placed for the exact sizes of a batch.
+class Activations {
+ public:
+  std::vector<LayerActivations> layers;  ///< one a layer; without Keep::for_backward they share their memory
+  TensorView embedded;                   ///< [T,D]
+  TensorView scored, scored_normed;      ///< [R,D] gathered rows before and after the final norm
+  TensorView scored_rstd;                ///< [R,1]
+  TensorView logits;                     ///< [chunk,V] f32
+};
+
+/// A model as one side runs it: recipe resolved, kernels planned, weights shared through the cache.
+class Network {
+ public:
+  /// Throws when a layer's recipe cannot run on `table` or cannot keep `policy`; messages name the layer.
+  Network(const Weights& weights, WeightCache& cache, const std::vector<ResolvedLinear>& resolved,
+          const OpTable& table, const Policy& policy);
+
+  /// Lays out activations for `rows` tokens of which `scored` get logits. The same function sizes the arena
+  /// (a measuring arena) and fills it.
+  [[nodiscard]] Activations place(Arena& arena, int64_t rows, int64_t scored, Keep keep) const;
+  /// Bytes of the backward pass's own working memory for `rows` tokens.
+  [[nodiscard]] int64_t backward_bytes(int64_t rows, int64_t scored) const;
+  /// Scratch bytes that ops need for `rows` tokens with at most `max_keys` keys.
+  [[nodiscard]] int64_t scratch(int64_t rows, int64_t max_keys, int threads) const;
+
+  /// Runs the blocks over `rows`; keys and values of the rows go to `kv`, and attention reads them from there.
+  /// Returns the last layer's output [T,D].
+  TensorView forward(const Context& ctx, const Rows& rows, const KvSet& kv, Activations& act) const;
+  /// Gathers rows `scored` of `hidden` and applies the final norm; the result feeds logits().
+  void gather(const Context& ctx, const TensorView& hidden, std::span<const int32_t> scored, Activations& act) const;
+  /// Logits [n,V] of scored rows [begin, begin+n), n <= kLogitRows. The view is valid until the next call.
+  TensorView logits(const Context& ctx, const Activations& act, int64_t begin, int64_t n) const;
+
+  /// Gradients of everything from dlogp (and dentropy when given) of the scored rows; accumulates into the
+  /// weights' main gradients. `act` is that of the forward pass with Keep::for_backward.
+  struct HeadGradient {
+    std::span<const int32_t> scored;   ///< [R] rows of the batch
+    std::span<const int32_t> target;   ///< [R]
+    float temperature = 1.0f;
+    TensorView lse, entropy;           ///< [1,R] as logprob gave them
+    TensorView dlogp, dentropy;        ///< [1,R]; dentropy may be absent
+  };
+  void backward(const Context& ctx, Arena& temp, const Rows& rows, Activations& act, const HeadGradient& head) const;
+
+  [[nodiscard]] const ModelConfig& config() const { return weights_->config(); }
+  [[nodiscard]] const Weights& weights() const { return *weights_; }
+  [[nodiscard]] DType compute() const { return weights_->compute(); }
+  [[nodiscard]] std::vector<std::string> plans() const;
+  /// Elements of one key/value block of one layer.
+  [[nodiscard]] int64_t kv_block_elements() const { return config().num_key_value_heads * 2 * kKeyBlock * config().head_dim; }
+
+  static constexpr int64_t kLogitRows = 512;  ///< rows of logits held at once
+
+ private:
+  /// The norm outputs that no backward pass reads share these two.
+  struct SharedNormed {
+    TensorView attn, mlp;
+  };
+  [[nodiscard]] LayerActivations place_layer(Arena& arena, const Layer& layer, int64_t rows, Keep keep,
+                                             const SharedNormed& shared) const;
+  [[nodiscard]] Layer make_layer(int index, WeightCache& cache, const std::vector<ResolvedLinear>& resolved,
+                                 const Policy& policy) const;
+  void backward_head(const Context& ctx, Arena& temp, Activations& act, const HeadGradient& head,
+                     const TensorView& dhidden) const;
+
+  const Weights* weights_;
+  std::vector<Layer> layers_;
+  GemmPlan logits_, dlogits_;
+  const OpTable* table_;
+  int64_t embed_, final_norm_, lm_head_;
+  Buffer rope_memory_;
+  TensorView rope_table_;  ///< [positions, head_dim]: cosines, sines
+};
+
+/// Cosines and sines of pos * theta^(-2i/D), angles in FP64, rounded once to FP32.
+void fill_rope_table(const TensorView& table, double theta);
+
+}  // namespace minite

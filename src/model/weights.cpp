@@ -1,0 +1,156 @@
+#include "model/weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/fail.h"
+#include "core/philox.h"
+
+namespace minite {
+namespace {
+
+void fill(const TensorView& t, float value) { std::fill_n(t.as<float>(), t.size(), value); }
+
+/// Standard normal by Box-Muller, in FP64: two values from one Philox call.
+void fill_normal(const TensorView& t, uint64_t seed, uint64_t stream, double std_dev) {
+  constexpr double kTwoPi = 6.283185307179586476925286766559;
+  for (int64_t i = 0; i < t.size(); i += 2) {
+    const auto words = Philox::generate(seed, static_cast<uint64_t>(i / 2), stream);
+    const double u = (static_cast<double>(words[0]) + 0.5) * 0x1p-32;
+    const double angle = kTwoPi * static_cast<double>(words[1]) * 0x1p-32;
+    const double radius = std_dev * std::sqrt(-2.0 * std::log(u));
+    t.as<float>()[i] = static_cast<float>(radius * std::cos(angle));
+    if (i + 1 < t.size()) t.as<float>()[i + 1] = static_cast<float>(radius * std::sin(angle));
+  }
+}
+
+void round_to(const TensorView& master, const TensorView& weight) {
+  const auto* from = master.as<const float>();
+  switch (weight.dtype) {
+    case DType::bf16:
+      for (int64_t i = 0; i < weight.size(); ++i) weight.as<bf16>()[i] = bf16(from[i]);
+      return;
+    case DType::f32: std::copy_n(from, weight.size(), weight.as<float>()); return;
+    default: std::copy_n(from, weight.size(), weight.as<double>()); return;
+  }
+}
+
+}  // namespace
+
+Weights::Weights(const ModelConfig& config, DType compute, Purpose purpose) : config_(config), compute_(compute) {
+  config_.validate();
+  for (ParameterSpec& spec : model_family(config_.family).parameters(config_)) {
+    index_[spec.name] = static_cast<int64_t>(parameters_.size());
+    parameters_.push_back({std::move(spec), {}, {}, {}, {}, {}});
+  }
+  Arena measure;
+  place(measure, purpose);
+  memory_ = Buffer(measure.peak());
+  Arena arena(memory_);
+  place(arena, purpose);
+}
+
+void Weights::place(Arena& arena, Purpose purpose) {
+  const DType grad = compute_ == DType::f64 ? DType::f64 : DType::f32;
+  for (Parameter& p : parameters_) {
+    p.weight = arena.take_tensor(compute_, p.spec.rows, p.spec.cols);
+    p.master = arena.take_tensor(DType::f32, p.spec.rows, p.spec.cols);
+    if (purpose == Purpose::inference) continue;
+    p.grad = arena.take_tensor(grad, p.spec.rows, p.spec.cols);
+    p.m = arena.take_tensor(DType::f32, p.spec.rows, p.spec.cols);
+    p.v = arena.take_tensor(DType::f32, p.spec.rows, p.spec.cols);
+  }
+}
+
+void Weights::initialize(uint64_t seed) {
+  const double std_dev = 0.02;
+  const double residual = std_dev / std::sqrt(2.0 * static_cast<double>(config_.num_hidden_layers));
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Parameter& p = parameters_[i];
+    switch (p.spec.init) {
+      case Init::ones: fill(p.master, 1.0f); break;
+      case Init::normal: fill_normal(p.master, seed, i, std_dev); break;
+      case Init::residual: fill_normal(p.master, seed, i, residual); break;
+    }
+  }
+  round_masters();
+}
+
+void Weights::round_masters() {
+  for (const Parameter& p : parameters_) round_to(p.master, p.weight);
+  bump_version();
+}
+
+void Weights::zero_gradients() {
+  for (const Parameter& p : parameters_) {
+    std::memset(p.grad.data, 0, static_cast<size_t>(p.grad.size() * dtype_size(p.grad.dtype)));
+  }
+}
+
+int64_t Weights::index(const std::string& name) const {
+  const auto it = index_.find(name);
+  if (it == index_.end()) fail(ErrorCode::not_found, "the model has no parameter '{}'", name);
+  return it->second;
+}
+
+int64_t Weights::parameter_count() const {
+  int64_t count = 0;
+  for (const Parameter& p : parameters_) count += p.weight.size();
+  return count;
+}
+
+LinearWeights WeightCache::add(const std::string& name, const QLinearParams& params) {
+  const LinearNeeds needs(params);
+  const int64_t parameter = weights_->index(name);
+  const Parameter& p = weights_->parameters()[parameter];
+  LinearWeights w;
+  w.dense = params.fprop.b.format == FormatId::fp32 && weights_->compute() == DType::bf16 ? p.master : p.weight;
+  if (needs.quantized_w) w.fprop = entry(parameter, params.fprop.b, Form::codes).q;
+  if (needs.dgrad_codes) w.dgrad = entry(parameter, params.dgrad.b, Form::transposed_codes).q;
+  if (needs.dequantized_w) w.dequantized = entry(parameter, params.fprop.b, Form::decoded).decoded;
+  version_ = -1;
+  return w;
+}
+
+WeightCache::Entry& WeightCache::entry(int64_t parameter, const QuantSpec& spec, Form form) {
+  for (const auto& e : entries_) {
+    if (e->parameter == parameter && e->spec == spec && e->form == form) return *e;
+  }
+  const Parameter& p = weights_->parameters()[parameter];
+  const QTensor* source = form == Form::decoded ? &entry(parameter, spec, Form::codes).q : nullptr;
+  auto e = std::make_unique<Entry>();
+  e->parameter = parameter;
+  e->spec = spec;
+  e->form = form;
+  e->source = source;
+  const int64_t rows = form == Form::transposed_codes ? p.spec.cols : p.spec.rows;
+  const int64_t cols = form == Form::transposed_codes ? p.spec.rows : p.spec.cols;
+  if (form == Form::decoded) {
+    e->memory = Buffer(rows * cols * dtype_size(weights_->compute()));
+    e->decoded = TensorView(e->memory.data(), weights_->compute(), rows, cols);
+  } else {
+    e->memory = Buffer(QTensor::bytes(spec, rows, cols));
+    e->q = QTensor::place(spec, rows, cols, e->memory.data());
+  }
+  entries_.push_back(std::move(e));
+  return *entries_.back();
+}
+
+int64_t WeightCache::refresh(const Context& ctx) {
+  if (version_ == weights_->version()) return 0;
+  int64_t quantized = 0;
+  for (const auto& e : entries_) {
+    if (e->form == Form::decoded) {
+      ops::dequantize(ctx, {*e->source, e->decoded});
+      continue;
+    }
+    const auto along = e->form == Form::codes ? Orientation::rows : Orientation::columns;
+    ops::quantize(ctx, {weights_->parameters()[e->parameter].weight, along, e->q});
+    ++quantized;
+  }
+  version_ = weights_->version();
+  return quantized;
+}
+
+}  // namespace minite

@@ -1,0 +1,105 @@
+#pragma once
+// Linear and LayerNormLinear: forward and backward pairs with named saved state. They receive numerics
+// (QLinearParams) and plans as values and never see a recipe name.
+//
+// Shapes: x [T,K], w [N,K], y [T,N] in the compute dtype; main gradients dw [N,K] in FP32, accumulated.
+#include <string>
+#include <vector>
+
+#include "core/memory.h"
+#include "minite/recipe.h"
+#include "ops/ops.h"
+
+namespace minite {
+
+/// The forms of one weight that the products read. All are made from the same weight version.
+struct LinearWeights {
+  TensorView dense;        ///< [N,K] compute dtype, or the FP32 master for an fp32 operand
+  QTensor fprop;           ///< w quantized along K; empty when fprop reads `dense`
+  QTensor dgrad;           ///< w^T [K,N] quantized along N; empty when dgrad reads a dense w
+  TensorView dequantized;  ///< [N,K] decoded fprop codes, for OperandSource::dequantized
+};
+
+/// What the backward pass needs of the input.
+struct LinearSaved {
+  TensorView x;  ///< [T,K] high precision; absent when the recipe reads the decoded codes
+  QTensor xq;    ///< codes of the forward pass; empty when fprop is not quantized
+};
+
+/// Which saved parts a linear layer needs, and which weight forms.
+struct LinearNeeds {
+  bool quantized_x, quantized_w, saved_x, dgrad_codes, dequantized_w;
+  explicit LinearNeeds(const QLinearParams& params);
+};
+
+class Linear {
+ public:
+  /// Plans the three products. `compute` is the dtype of activations. Throws when the backend cannot run one
+  /// or the policy cannot be kept; messages name the module.
+  Linear(const ResolvedLinear& resolved, DType compute, const OpTable& table, const Policy& policy);
+
+  /// Quantizes x when the recipe says so (into saved.xq) and computes y. `saved.xq` must be placed when
+  /// LinearNeeds::quantized_x; `saved.x` is set to x.
+  void forward(const Context& ctx, const TensorView& x, const LinearWeights& w, const TensorView& y,
+               LinearSaved& saved) const;
+  /// The same when saved.xq already holds the codes of x (a fused producer wrote them).
+  void forward_prequantized(const Context& ctx, const TensorView& x, const LinearWeights& w, const TensorView& y,
+                            LinearSaved& saved) const;
+  /// dx = dy w, dw += dy^T x. `temp` gives working memory of backward_bytes(T), returned before the call ends.
+  void backward(const Context& ctx, Arena& temp, const TensorView& dy, const LinearSaved& saved,
+                const LinearWeights& w, const TensorView& dx, const TensorView& dw) const;
+
+  [[nodiscard]] int64_t backward_bytes(int64_t rows) const;
+  /// Scratch that the three plans need for `rows` tokens.
+  [[nodiscard]] int64_t scratch(int64_t rows, int threads) const;
+
+  [[nodiscard]] const ResolvedLinear& resolved() const { return resolved_; }
+  [[nodiscard]] const QLinearParams& params() const { return resolved_.params; }
+  [[nodiscard]] const LinearNeeds& needs() const { return needs_; }
+  [[nodiscard]] int64_t n() const { return resolved_.module.n; }
+  [[nodiscard]] int64_t k() const { return resolved_.module.k; }
+  /// The forward and dgrad plans in words; wgrad depends on the rows and is planned on the same backend.
+  [[nodiscard]] std::vector<std::string> plans() const;
+
+ private:
+  [[nodiscard]] GemmPlan wgrad_plan(int64_t rows) const;
+  void dgrad(const Context& ctx, Arena& temp, const TensorView& dy, const LinearWeights& w,
+             const TensorView& dx) const;
+  void wgrad(const Context& ctx, Arena& temp, const TensorView& dy, const LinearSaved& saved,
+             const TensorView& dw) const;
+
+  ResolvedLinear resolved_;
+  LinearNeeds needs_;
+  DType compute_;
+  const OpTable* table_;
+  GemmPlan fprop_, dgrad_;
+};
+
+/// RMSNorm followed by Linear; the norm's output goes straight to codes when the recipe quantizes x.
+class LayerNormLinear {
+ public:
+  LayerNormLinear(const ResolvedLinear& resolved, DType compute, const OpTable& table, const Policy& policy)
+      : linear_(resolved, compute, table, policy) {}
+
+  struct Saved {
+    TensorView x;     ///< [T,K] input of the norm
+    TensorView rstd;  ///< [T,1]
+    LinearSaved linear;
+  };
+  /// `normed` [T,K] receives the norm's output. saved.rstd and saved.linear.xq are placed by the caller.
+  void forward(const Context& ctx, const TensorView& x, const TensorView& norm_weight, float eps,
+               const LinearWeights& w, const TensorView& normed, const TensorView& y, Saved& saved) const;
+  /// dx includes `residual` (the gradient that bypassed the layer), added before dx is rounded. `dnormed`
+  /// [T,K] is working memory.
+  void backward(const Context& ctx, Arena& temp, const TensorView& dy, const Saved& saved,
+                const TensorView& norm_weight, const LinearWeights& w, const TensorView& dnormed,
+                const TensorView& residual, const TensorView& dx, const TensorView& dw,
+                const TensorView& dnorm_weight) const;
+
+  [[nodiscard]] const Linear& linear() const { return linear_; }
+
+ private:
+  Linear linear_;
+};
+
+}  // namespace minite

@@ -1,0 +1,131 @@
+// Norm, rope, attention, activations, residual: arguments checked, then run.
+#include <algorithm>
+
+#include "ops/check.h"
+#include "ops/ops.h"
+
+namespace minite::ops {
+namespace {
+
+void check_norm(std::string_view op, const TensorView& x, const TensorView& weight, int64_t groups) {
+  require(groups > 0 && x.cols % groups == 0, "{}: {} columns do not split into {} groups", op, x.cols, groups);
+  check_shape(op, "weight", weight, 1, x.cols / groups, x.dtype);
+}
+
+void check_kv(std::string_view op, const KvStore& kv, int64_t heads) {
+  require(kv.kv_heads > 0 && heads % kv.kv_heads == 0, "{}: {} heads do not share {} key/value heads evenly", op, heads,
+          kv.kv_heads);
+  require(kv.head_dim > 0 && kv.head_dim <= 256, "{}: head_dim={} must be in [1, 256]", op, kv.head_dim);
+}
+
+int64_t max_keys(std::span<const int32_t> pos) {
+  return pos.empty() ? 0 : int64_t{*std::max_element(pos.begin(), pos.end())} + 1;
+}
+
+}  // namespace
+
+void rmsnorm(const Context& ctx, const RmsNormArgs& args) {
+  check_norm("rmsnorm", args.x, args.weight, args.groups);
+  check_shape("rmsnorm", "y", args.y, args.x.rows, args.x.cols, args.x.dtype);
+  check_optional("rmsnorm", "rstd", args.rstd, args.x.rows, args.groups, accumulator(args.x.dtype));
+  ctx.table->rmsnorm(args, ctx.exec());
+}
+
+void rmsnorm_backward(const Context& ctx, const RmsNormBackwardArgs& args) {
+  const TensorView& x = args.x;
+  check_norm("rmsnorm_backward", x, args.weight, args.groups);
+  check_shape("rmsnorm_backward", "dy", args.dy, x.rows, x.cols, x.dtype);
+  check_shape("rmsnorm_backward", "dx", args.dx, x.rows, x.cols, x.dtype);
+  check_optional("rmsnorm_backward", "residual", args.residual, x.rows, x.cols, x.dtype);
+  check_shape("rmsnorm_backward", "rstd", args.rstd, x.rows, args.groups, accumulator(x.dtype));
+  check_shape("rmsnorm_backward", "dweight", args.dweight, 1, x.cols / args.groups, accumulator(x.dtype));
+  ctx.table->rmsnorm_backward(args, ctx.exec());
+}
+
+void rmsnorm_quantize(const Context& ctx, const RmsNormQuantizeArgs& args) {
+  check_norm("rmsnorm_quantize", args.norm.x, args.norm.weight, args.norm.groups);
+  check_shape("rmsnorm_quantize", "y", args.norm.y, args.norm.x.rows, args.norm.x.cols, args.norm.x.dtype);
+  require(args.out.rows == args.norm.x.rows && args.out.cols == args.norm.x.cols,
+          "rmsnorm_quantize: codes are {}x{}, expected {}x{}", args.out.rows, args.out.cols, args.norm.x.rows,
+          args.norm.x.cols);
+  ctx.table->rmsnorm_quantize(args, ctx.exec());
+}
+
+void rope(const Context& ctx, const RopeArgs& args) {
+  require(args.heads > 0 && args.x.cols % (2 * args.heads) == 0, "rope: {} columns are not {} heads of even size",
+          args.x.cols, args.heads);
+  require(args.table.cols == args.x.cols / args.heads, "rope: table has {} columns, expected head_dim={}",
+          args.table.cols, args.x.cols / args.heads);
+  check_count("rope", "pos", args.pos.size(), args.x.rows);
+  check_ids("rope", "pos", args.pos, args.table.rows);
+  ctx.table->rope(args, ctx.exec());
+}
+
+void kv_write(const Context& ctx, const KvWriteArgs& args) {
+  check_kv("kv_write", args.kv, args.kv.kv_heads);
+  const int64_t cols = args.kv.kv_heads * args.kv.head_dim;
+  check_shape("kv_write", "k", args.k, args.k.rows, cols, args.kv.dtype);
+  check_shape("kv_write", "v", args.v, args.k.rows, cols, args.kv.dtype);
+  check_count("kv_write", "seq", args.seq.size(), args.k.rows);
+  check_count("kv_write", "pos", args.pos.size(), args.k.rows);
+  check_ids("kv_write", "seq", args.seq, static_cast<int64_t>(args.kv.first_block.size()));
+  ctx.table->kv_write(args, ctx.exec());
+}
+
+void attention(const Context& ctx, const AttentionArgs& args) {
+  check_kv("attention", args.kv, args.heads);
+  const int64_t t = args.q.rows, cols = args.heads * args.kv.head_dim;
+  check_shape("attention", "q", args.q, t, cols, args.kv.dtype);
+  check_shape("attention", "o", args.o, t, cols, args.kv.dtype);
+  check_optional("attention", "lse", args.lse, t, args.heads, accumulator(args.q.dtype));
+  check_count("attention", "seq", args.seq.size(), t);
+  check_count("attention", "pos", args.pos.size(), t);
+  check_ids("attention", "seq", args.seq, static_cast<int64_t>(args.kv.first_block.size()));
+  check_scratch("attention", ctx.scratch,
+                ctx.table->attention_scratch(max_keys(args.pos), args.kv.head_dim, ctx.pool->threads()));
+  ctx.table->attention(args, ctx.exec());
+}
+
+void attention_backward(const Context& ctx, const AttentionBackwardArgs& args) {
+  check_kv("attention_backward", args.kv, args.heads);
+  const int64_t t = args.q.rows, cols = args.heads * args.kv.head_dim, kv_cols = args.kv.kv_heads * args.kv.head_dim;
+  check_shape("attention_backward", "q", args.q, t, cols, args.kv.dtype);
+  check_shape("attention_backward", "dout", args.dout, t, cols, args.kv.dtype);
+  check_shape("attention_backward", "o", args.o, t, cols, args.kv.dtype);
+  check_shape("attention_backward", "dq", args.dq, t, cols, args.kv.dtype);
+  check_shape("attention_backward", "dk", args.dk, t, kv_cols, args.kv.dtype);
+  check_shape("attention_backward", "dv", args.dv, t, kv_cols, args.kv.dtype);
+  check_shape("attention_backward", "lse", args.lse, t, args.heads, accumulator(args.q.dtype));
+  check_count("attention_backward", "seq", args.seq.size(), t);
+  check_count("attention_backward", "pos", args.pos.size(), t);
+  check_scratch("attention_backward", ctx.scratch,
+                ctx.table->attention_scratch(max_keys(args.pos), args.kv.head_dim, ctx.pool->threads()));
+  ctx.table->attention_backward(args, ctx.exec());
+}
+
+void swiglu(const Context& ctx, const SwigluArgs& args) {
+  check_shape("swiglu", "x", args.x, args.y.rows, 2 * args.y.cols, args.y.dtype);
+  ctx.table->swiglu(args, ctx.exec());
+}
+
+void swiglu_backward(const Context& ctx, const SwigluBackwardArgs& args) {
+  check_shape("swiglu_backward", "x", args.x, args.dy.rows, 2 * args.dy.cols, args.dy.dtype);
+  check_shape("swiglu_backward", "dx", args.dx, args.dy.rows, 2 * args.dy.cols, args.dy.dtype);
+  ctx.table->swiglu_backward(args, ctx.exec());
+}
+
+void swiglu_quantize(const Context& ctx, const SwigluQuantizeArgs& args) {
+  check_shape("swiglu_quantize", "x", args.act.x, args.act.y.rows, 2 * args.act.y.cols, args.act.y.dtype);
+  require(args.out.rows == args.act.y.rows && args.out.cols == args.act.y.cols,
+          "swiglu_quantize: codes are {}x{}, expected {}x{}", args.out.rows, args.out.cols, args.act.y.rows,
+          args.act.y.cols);
+  ctx.table->swiglu_quantize(args, ctx.exec());
+}
+
+void add(const Context& ctx, const AddArgs& args) {
+  check_shape("add", "a", args.a, args.y.rows, args.y.cols, args.y.dtype);
+  check_shape("add", "b", args.b, args.y.rows, args.y.cols, args.y.dtype);
+  ctx.table->add(args, ctx.exec());
+}
+
+}  // namespace minite::ops

@@ -1,0 +1,53 @@
+// quantize, dequantize, gemm: arguments checked, then run.
+#include "ops/check.h"
+#include "ops/ops.h"
+
+namespace minite::ops {
+namespace {
+
+void check_quantized(std::string_view op, const QTensor& q, int64_t rows, int64_t cols) {
+  require(!q.empty() && q.spec.quantized(), "{}: output format {} has no codes", op, to_string(q.spec));
+  require(q.rows == rows && q.cols == cols, "{}: codes are {}x{}, expected {}x{}", op, q.rows, q.cols, rows, cols);
+  require(q.outer_count() == 0 || (q.outer != nullptr && q.amax != nullptr),
+          "{}: {} needs places for outer scales and amaxes", op, to_string(q.spec));
+}
+
+void check_source(std::string_view op, const TensorView& x) {
+  require(x.dtype == DType::bf16 || x.dtype == DType::f32, "{}: x is {}, expected bf16 or f32", op,
+          dtype_name(x.dtype));
+}
+
+void check_operand(std::string_view name, const Operand& x, FormatId planned, int64_t depth) {
+  require(x.format() == planned || !x.quantized(), "qgemm: {} is {}, planned for {}", name, format(x.format()).name,
+          format(planned).name);
+  require(x.depth() == depth, "qgemm: {} has K={}, planned for K={}", name, x.depth(), depth);
+}
+
+}  // namespace
+
+void quantize(const Context& ctx, const QuantizeArgs& args) {
+  check_source("quantize", args.x);
+  const bool rows = args.along == Orientation::rows;
+  check_quantized("quantize", args.out, rows ? args.x.rows : args.x.cols, rows ? args.x.cols : args.x.rows);
+  ctx.table->quantize(args, ctx.exec());
+}
+
+void dequantize(const Context& ctx, const DequantizeArgs& args) {
+  check_source("dequantize", args.y);
+  check_quantized("dequantize", args.q, args.y.rows, args.y.cols);
+  ctx.table->dequantize(args, ctx.exec());
+}
+
+void gemm(const Context& ctx, const GemmPlan& plan, const GemmArgs& args) {
+  const GemmProblem& p = plan.problem;
+  check_operand("a", args.a, p.a, p.k);
+  check_operand("b", args.b, p.b, p.k);
+  require(args.b.rows() == p.n, "qgemm: b has {} rows, planned for N={}", args.b.rows(), p.n);
+  check_shape("qgemm", "y", args.y, args.a.rows(), p.n, p.y);
+  check_optional("qgemm", "bias", args.bias, 1, p.n, DType::f32);
+  check_scratch("qgemm", ctx.scratch, plan.scratch(args.y.rows, ctx.pool->threads()));
+  if (args.y.size() == 0) return;
+  plan.table->gemm(args, ctx.exec());
+}
+
+}  // namespace minite::ops

@@ -1,0 +1,33 @@
+#pragma once
+// The ops: each validates its arguments once and calls the backend of the context. Nothing here allocates.
+// Errors: invalid_argument with the op's name and the shapes.
+#include "ops/context.h"
+#include "ops/plan.h"
+
+namespace minite::ops {
+
+void quantize(const Context& ctx, const QuantizeArgs& args);
+void dequantize(const Context& ctx, const DequantizeArgs& args);
+/// Runs `plan` on `args`; the operands must have the formats and sizes that were planned.
+void gemm(const Context& ctx, const GemmPlan& plan, const GemmArgs& args);
+
+void rmsnorm(const Context& ctx, const RmsNormArgs& args);
+void rmsnorm_backward(const Context& ctx, const RmsNormBackwardArgs& args);
+void rmsnorm_quantize(const Context& ctx, const RmsNormQuantizeArgs& args);
+void rope(const Context& ctx, const RopeArgs& args);
+void kv_write(const Context& ctx, const KvWriteArgs& args);
+void attention(const Context& ctx, const AttentionArgs& args);
+void attention_backward(const Context& ctx, const AttentionBackwardArgs& args);
+void swiglu(const Context& ctx, const SwigluArgs& args);
+void swiglu_backward(const Context& ctx, const SwigluBackwardArgs& args);
+void swiglu_quantize(const Context& ctx, const SwigluQuantizeArgs& args);
+void add(const Context& ctx, const AddArgs& args);
+void embedding(const Context& ctx, const EmbeddingArgs& args);
+void embedding_backward(const Context& ctx, const EmbeddingBackwardArgs& args);
+void logprob(const Context& ctx, const LogprobArgs& args);
+void logprob_backward(const Context& ctx, const LogprobBackwardArgs& args);
+void choose(const Context& ctx, const ChooseArgs& args);
+void adamw(const Context& ctx, const AdamWArgs& args);
+double sum_squares(const Context& ctx, const TensorView& x);
+
+}  // namespace minite::ops

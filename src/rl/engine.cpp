@@ -1,0 +1,37 @@
+#include "rl/engine.h"
+
+#include "minite/recipe.h"
+
+namespace minite::rl {
+
+Engine::Engine(Weights& weights, const RunConfig& config, const Sides& sides, const OpTable& table, ThreadPool& pool)
+    : cache_(weights) {
+  const ModelConfig& model = weights.config();
+  const std::vector<LinearModule> modules = linear_modules(model);
+  const auto layers = static_cast<int>(model.num_hidden_layers);
+  std::vector<Rule> rules;
+  if (!config.rules.empty()) rules = parse_rules(config.rules, "rules");
+  const Policy policy = Policy::parse(config.sampler_policy);
+  const auto network = [&](const std::string& recipe) {
+    return std::make_unique<Network>(weights, cache_, resolve(recipe, rules, modules, layers), table, policy);
+  };
+  learner_network_ = network(sides.learner_recipe);
+  if (sides.sampler_recipe != sides.learner_recipe) sampler_network_ = network(sides.sampler_recipe);
+  const Network& sampling = sampler_network_ ? *sampler_network_ : *learner_network_;
+  learner_ = std::make_unique<Learner>(weights, *learner_network_, table, pool,
+                                       LearnerLimits{config.micro_tokens, config.max_length});
+  sampler_ = std::make_unique<Sampler>(sampling, table, pool,
+                                       SamplerLimits{config.sampler_sequences, config.max_length, 4096});
+}
+
+std::vector<std::string> Engine::plans() const {
+  std::vector<std::string> all;
+  for (const std::string& line : learner_network_->plans()) all.push_back("learner " + line);
+  const Network& sampling = sampler_network_ ? *sampler_network_ : *learner_network_;
+  for (const std::string& line : sampling.plans()) {
+    if (line.find(" fprop: ") != std::string::npos) all.push_back("sampler " + line);
+  }
+  return all;
+}
+
+}  // namespace minite::rl

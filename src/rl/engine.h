@@ -1,0 +1,35 @@
+#pragma once
+// One set of weights with a learner and a sampler on it, each with its recipe.
+#include <memory>
+
+#include "learn/learner.h"
+#include "rl/run_config.h"
+#include "sample/sampler.h"
+
+namespace minite::rl {
+
+/// Recipes of the two sides of one stage.
+struct Sides {
+  std::string learner_recipe, sampler_recipe;
+};
+
+class Engine {
+ public:
+  /// Both sides read the same quantized weights where their recipes agree. Throws as resolve() and Network.
+  Engine(Weights& weights, const RunConfig& config, const Sides& sides, const OpTable& table, ThreadPool& pool);
+
+  [[nodiscard]] Learner& learner() { return *learner_; }
+  [[nodiscard]] Sampler& sampler() { return *sampler_; }
+  /// Quantizes the weights when they changed; returns how many tensors were quantized. Both sides see it.
+  int64_t synchronize() { return cache_.refresh(learner_->context()); }
+  /// The plans of both sides in words, for the record.
+  [[nodiscard]] std::vector<std::string> plans() const;
+
+ private:
+  WeightCache cache_;
+  std::unique_ptr<Network> learner_network_, sampler_network_;  ///< sampler_network_ is null when both are equal
+  std::unique_ptr<Learner> learner_;
+  std::unique_ptr<Sampler> sampler_;
+};
+
+}  // namespace minite::rl

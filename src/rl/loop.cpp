@@ -1,0 +1,215 @@
+#include "rl/loop.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "backends/registry.h"
+#include "core/env.h"
+#include "core/fail.h"
+#include "core/text_file.h"
+#include "learn/checkpoint.h"
+#include "rl/summary.h"
+
+namespace minite::rl {
+namespace {
+
+using learn::RunFolder;
+using learn::Stage;
+using learn::StepId;
+
+/// One stage as a run executes it.
+struct StagePlan {
+  Stage stage;
+  int64_t steps;
+  Sides sides;
+};
+
+std::vector<StagePlan> plan_stages(const RunConfig& c) {
+  std::vector<StagePlan> plan;
+  if (c.sft.steps > 0) plan.push_back({Stage::sft, c.sft.steps, {c.learner_recipe, c.sampler_recipe}});
+  if (c.rl.steps > 0) plan.push_back({Stage::rl, c.rl.steps, {c.learner_recipe, c.sampler_recipe}});
+  if (c.contrast.steps > 0) {
+    plan.push_back({Stage::contrast, c.contrast.steps, {c.contrast.learner_recipe, c.contrast.sampler_recipe}});
+  }
+  return plan;
+}
+
+std::unique_ptr<io::Tokenizer> make_tokenizer(const RunConfig& c, const Problems& problems) {
+  if (!c.init.empty()) return io::load_tokenizer(c.init);
+  return std::make_unique<io::CharTokenizer>(problems.alphabet());
+}
+
+ModelConfig make_model(const RunConfig& c, const io::Tokenizer& tokenizer) {
+  if (!c.init.empty()) return load_model_config(c.init);
+  ModelConfig m;
+  m.vocab_size = tokenizer.vocab_size();
+  m.hidden_size = c.model.hidden_size;
+  m.intermediate_size = c.model.intermediate_size;
+  m.num_hidden_layers = c.model.num_hidden_layers;
+  m.num_attention_heads = c.model.num_attention_heads;
+  m.num_key_value_heads = c.model.num_key_value_heads;
+  m.head_dim = c.model.head_dim;
+  m.tie_word_embeddings = c.model.tie_word_embeddings;
+  m.max_position_embeddings = c.max_length;
+  m.rope_theta = 10000.0;
+  m.bos_token_id = tokenizer.bos_id();
+  m.eos_token_id = tokenizer.eos_id();
+  m.pad_token_id = tokenizer.pad_id();
+  return m;
+}
+
+class Run {
+ public:
+  Run(const RunConfig& config, RunFolder folder, RunObserver& observer)
+      : config_(config),
+        folder_(std::move(folder)),
+        observer_(observer),
+        problems_(config.data),
+        tokenizer_(make_tokenizer(config, problems_)),
+        pool_(config.threads > 0 ? static_cast<int>(config.threads) : env_threads()),
+        table_(backend(config.backend == "auto" ? env_backend() : config.backend)),
+        weights_(make_model(config, *tokenizer_), DType::bf16, Purpose::training),
+        plan_(plan_stages(config)) {
+    for (const StagePlan& stage : plan_) total_ += stage.steps;
+  }
+
+  void start() {
+    if (config_.init.empty()) {
+      weights_.initialize(config_.seed);
+    } else {
+      load_model(config_.init, weights_);
+    }
+    // The starting point is a checkpoint too: a contrast without SFT begins there, and so does a resumed run.
+    state_ = {plan_.empty() ? "sft" : std::string(learn::stage_name(plan_[0].stage)), 0, 0, 0};
+    save();
+  }
+
+  void resume_from(const std::filesystem::path& checkpoint) { state_ = load_trainer(checkpoint, weights_); }
+
+  void execute() {
+    int64_t before = 0;  // global steps of the stages so far
+    for (const StagePlan& stage : plan_) {
+      if (state_.global_step < before + stage.steps) run_stage(stage, before);
+      before += stage.steps;
+    }
+    folder_.write_summary(summarize(folder_.path(), {config_, std::string(table_.name), final_checkpoint()}));
+  }
+
+ private:
+  void run_stage(const StagePlan& stage, int64_t before) {
+    const auto name = std::string(learn::stage_name(stage.stage));
+    if (state_.stage != name || state_.global_step == before) begin_stage(stage, before);
+    Engine engine(weights_, config_, stage.sides, table_, pool_);
+    engine.synchronize();
+    observer_.message(fmt::format("{}: {} steps, learner {}, sampler {}, {} on {} threads", name, stage.steps,
+                                  stage.sides.learner_recipe, stage.sides.sampler_recipe, table_.name,
+                                  pool_.threads()));
+    const StageContext ctx{config_, problems_, *tokenizer_, engine};
+    while (state_.step < stage.steps) {
+      one_step(ctx, stage);
+      const bool last = state_.step == stage.steps;
+      if (last || state_.global_step % config_.checkpoint_every == 0) save();
+    }
+  }
+
+  /// Fresh moments; a contrast goes back to the weights that RL started from.
+  void begin_stage(const StagePlan& stage, int64_t before) {
+    if (stage.stage == Stage::contrast) {
+      const int64_t origin = config_.sft.steps;
+      (void)load_trainer(checkpoint_path(origin), weights_);
+    }
+    for (const Parameter& p : weights_.parameters()) {
+      for (const TensorView& moment : {p.m, p.v}) std::fill_n(moment.as<float>(), moment.size(), 0.0f);
+    }
+    state_ = {std::string(learn::stage_name(stage.stage)), 0, before, 0};
+  }
+
+  void one_step(const StageContext& ctx, const StagePlan& stage) {
+    StepRecord record;
+    try {
+      record = stage.stage == Stage::sft ? sft_step(ctx, state_.step) : rl_step(ctx, stage.stage, state_.step);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::non_finite) throw;
+      if (!std::filesystem::exists(checkpoint_path(state_.global_step))) save();
+      throw Error(error.code(), fmt::format("{}. The state before the step is in {}", error.what(),
+                                            checkpoint_path(state_.global_step).string()));
+    }
+    ++state_.step;
+    ++state_.global_step;
+    ++state_.update;
+    const StepId id{state_.global_step, state_.step, stage.stage};
+    record.metrics["tokens"] = static_cast<double>(record.tokens);
+    folder_.write_metrics(id, record.metrics);
+    folder_.write_timings(id, record.seconds);
+    observer_.step(id, state_.global_step, total_, record);
+  }
+
+  void save() {
+    folder_.save_checkpoint(state_.global_step, [&](const std::filesystem::path& path) {
+      save_model(path, weights_);
+      save_trainer(path, weights_, state_);
+      tokenizer_->save(path);
+    });
+    // Two for resuming, and the ends of SFT (where a contrast starts) and of RL (the product).
+    const std::array<int64_t, 2> ends = {config_.sft.steps, config_.sft.steps + config_.rl.steps};
+    folder_.prune_checkpoints(2, ends);
+  }
+
+  [[nodiscard]] std::filesystem::path checkpoint_path(int64_t global_step) const {
+    return learn::checkpoint_path(folder_.path(), global_step);
+  }
+  /// The product of the run: the end of RL, or of SFT when there was no RL.
+  [[nodiscard]] std::string final_checkpoint() const {
+    return std::filesystem::relative(checkpoint_path(config_.sft.steps + config_.rl.steps), folder_.path()).string();
+  }
+
+  RunConfig config_;
+  RunFolder folder_;
+  RunObserver& observer_;
+  Problems problems_;
+  std::unique_ptr<io::Tokenizer> tokenizer_;
+  ThreadPool pool_;
+  const OpTable& table_;
+  Weights weights_;
+  std::vector<StagePlan> plan_;
+  int64_t total_ = 0;
+  TrainerState state_;
+};
+
+}  // namespace
+
+void run_training(const RunConfig& config, const std::filesystem::path& path, Stages stages, RunObserver& observer) {
+  RunConfig c = config;
+  if (stages == Stages::sft_only) c.rl.steps = c.contrast.steps = 0;
+  validate(c);
+  require(c.sft.steps + c.rl.steps + c.contrast.steps > 0, "nothing to do: sft.steps, rl.steps and contrast.steps are 0");
+  RunFolder folder = RunFolder::create(path);
+  folder.write_config(to_yaml(c));
+  Run run(c, std::move(folder), observer);
+  run.start();
+  run.execute();
+}
+
+void resume_training(const RunConfig& config, const std::filesystem::path& path, RunObserver& observer) {
+  validate(config);
+  const learn::CheckpointSearch search = learn::latest_valid_checkpoint(path);
+  for (const std::string& reason : search.skipped) observer.message(reason);
+  const int64_t at = search.newest_valid ? search.newest_valid->global_step : 0;
+  Run run(config, RunFolder::resume(path, at), observer);
+  if (search.newest_valid) {
+    observer.message(fmt::format("resuming after step {} from {}", at, search.newest_valid->path.string()));
+    run.resume_from(search.newest_valid->path);
+  } else {
+    observer.message("no usable checkpoint: starting again from the first step");
+    run.start();
+  }
+  run.execute();
+}
+
+RunConfig load_run_config(const std::filesystem::path& path) {
+  const std::string file = (path / "config.yaml").string();
+  return parse_config(read_text_file(file), file);
+}
+
+}  // namespace minite::rl

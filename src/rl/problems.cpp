@@ -1,0 +1,42 @@
+#include "rl/problems.h"
+
+#include "core/fail.h"
+#include "tasks/generators.h"
+#include "tasks/jsonl.h"
+
+namespace minite::rl {
+
+Problems::Problems(const DataConfig& config) {
+  if (!config.generator.empty()) {
+    const tasks::ProblemSource source(config.generator, config.options, config.seed);
+    require(config.problems > 0, "data.problems={}: say how many problems of generator '{}' to train on",
+            config.problems, config.generator);
+    problems_ = source.take(static_cast<uint64_t>(config.problems));
+    alphabet_ = tasks::generator(config.generator).alphabet;
+    return;
+  }
+  problems_ = tasks::read_problems(config.file);
+  if (config.problems > 0 && config.problems < size()) problems_.resize(static_cast<size_t>(config.problems));
+  for (const tasks::Problem& p : problems_) alphabet_ += p.prompt + p.answer + p.response.value_or("");
+}
+
+std::vector<int32_t> encode_prompt(const io::Tokenizer& tokenizer, const tasks::Problem& problem) {
+  std::vector<int32_t> ids = {tokenizer.bos_id()};
+  const std::vector<int32_t> text = tokenizer.encode(problem.prompt);
+  ids.insert(ids.end(), text.begin(), text.end());
+  return ids;
+}
+
+Sequence encode_example(const io::Tokenizer& tokenizer, const tasks::Problem& problem, int64_t max_length) {
+  Sequence sequence{encode_prompt(tokenizer, problem), 0};
+  sequence.prompt = static_cast<int64_t>(sequence.tokens.size());
+  const std::vector<int32_t> text = tokenizer.encode(tasks::sft_target(problem));
+  sequence.tokens.insert(sequence.tokens.end(), text.begin(), text.end());
+  sequence.tokens.push_back(tokenizer.eos_id());
+  require(static_cast<int64_t>(sequence.tokens.size()) <= max_length,
+          "problem '{}' and its response are {} tokens, more than max_length={}", problem.prompt,
+          sequence.tokens.size(), max_length);
+  return sequence;
+}
+
+}  // namespace minite::rl

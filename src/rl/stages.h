@@ -1,0 +1,31 @@
+#pragma once
+// One step of each stage: supervised, or rollout, reward, loss, update. Steps depend on (config, weights, step)
+// alone, so that a resumed run repeats an uninterrupted one bit for bit.
+#include "learn/run_folder.h"
+#include "rl/engine.h"
+#include "rl/problems.h"
+
+namespace minite::rl {
+
+/// What a step leaves in the logs.
+struct StepRecord {
+  learn::Metrics metrics;
+  learn::Metrics seconds;
+  int64_t tokens = 0;  ///< of the learner's forward pass and of sampling
+};
+
+/// What every stage works on.
+struct StageContext {
+  const RunConfig& config;
+  const Problems& problems;
+  const io::Tokenizer& tokenizer;
+  Engine& engine;
+};
+
+/// Supervised update `step` (from 0): mean negative log-likelihood over all response tokens of the batch.
+StepRecord sft_step(const StageContext& ctx, int64_t step);
+
+/// Policy update `step` (from 0) of the stage `stage`, whose index keys the sampling noise.
+StepRecord rl_step(const StageContext& ctx, learn::Stage stage, int64_t step);
+
+}  // namespace minite::rl

@@ -1,0 +1,169 @@
+#include "sample/sampler.h"
+
+#include <algorithm>
+
+#include "core/fail.h"
+
+namespace minite {
+
+/// State of one generate() call.
+struct Sampler::Call {
+  std::span<const SampleRequest> requests;
+  const SampleParams& params;
+  std::vector<Sample> samples;
+  int64_t pending = 0;   ///< next request without a slot
+  int64_t finished = 0;
+  // The packed batch of the next forward pass.
+  std::vector<int32_t> token, seq, pos;
+
+  void clear() {
+    token.clear();
+    seq.clear();
+    pos.clear();
+  }
+  void push(int32_t t, int64_t slot, int64_t p) {
+    token.push_back(t);
+    seq.push_back(static_cast<int32_t>(slot));
+    pos.push_back(static_cast<int32_t>(p));
+  }
+};
+
+namespace {
+int64_t blocks_of(int64_t positions) { return (positions + kKeyBlock - 1) / kKeyBlock; }
+
+/// Log-probs and entropies of the scored rows; kept here because ops write into spans.
+struct Choice {
+  std::vector<int32_t> token, pos;
+  std::vector<uint64_t> request;
+  std::vector<float> logp, entropy;
+  explicit Choice(size_t n) : token(n), pos(n), request(n), logp(n), entropy(n) {}
+};
+}  // namespace
+
+Sampler::Sampler(const Network& network, const OpTable& table, ThreadPool& pool, const SamplerLimits& limits)
+    : network_(&network), limits_(limits), slots_(static_cast<size_t>(limits.sequences)) {
+  const ModelConfig& c = network.config();
+  require(limits.max_length <= c.max_position_embeddings,
+          "sampler: max_length={} exceeds the model's max_position_embeddings={}", limits.max_length,
+          c.max_position_embeddings);
+  const int64_t blocks = blocks_of(limits.max_length);
+  const int64_t layer_elements = limits.sequences * blocks * network.kv_block_elements();
+  const int64_t layer_bytes = align_up(layer_elements * dtype_size(network.compute()));
+  cache_ = Buffer(layer_bytes * c.num_hidden_layers);
+  for (int64_t s = 0; s < limits.sequences; ++s) first_block_.push_back(s * blocks);
+  for (int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
+    kv_.layers.push_back({cache_.data() + layer * layer_bytes, network.compute(), c.num_key_value_heads, c.head_dim,
+                          first_block_});
+  }
+  // A forward pass holds at most prefill_rows prompt tokens, or one longer prompt, or one row a sequence.
+  const int64_t rows = std::max({limits.prefill_rows, limits.max_length, limits.sequences});
+  Arena measure;
+  (void)network.place(measure, rows, limits.sequences, Keep::nothing);
+  arena_ = Buffer(measure.peak());
+  scratch_ = Buffer(network.scratch(rows, limits.max_length, pool.threads()));
+  context_ = Context{&table, &pool, nullptr, {scratch_.data(), static_cast<size_t>(scratch_.size())}};
+}
+
+void Sampler::check(const SampleRequest& request, size_t index) const {
+  require(!request.prompt.empty(), "sampler: prompt {} is empty", index);
+  require(static_cast<int64_t>(request.prompt.size()) < limits_.max_length,
+          "sampler: prompt {} has {} tokens and leaves no room for a response within max_length={}", index,
+          request.prompt.size(), limits_.max_length);
+}
+
+std::vector<Sample> Sampler::generate(std::span<const SampleRequest> requests, const SampleParams& params,
+                                      const Progress& progress) {
+  for (size_t i = 0; i < requests.size(); ++i) check(requests[i], i);
+  require(params.max_new_tokens > 0, "sampler: max_new_tokens={} must be positive", params.max_new_tokens);
+  Call call{requests, params, std::vector<Sample>(requests.size()), 0, 0, {}, {}, {}};
+  for (Sample& sample : call.samples) sample.weight_version = network_->weights().version();
+  std::fill(slots_.begin(), slots_.end(), Slot{});
+  while (call.finished < static_cast<int64_t>(requests.size())) {
+    std::vector<int64_t> fresh;
+    int64_t rows = 0;
+    for (size_t s = 0; s < slots_.size() && call.pending < static_cast<int64_t>(requests.size()); ++s) {
+      if (slots_[s].request >= 0) continue;
+      const auto length = static_cast<int64_t>(requests[call.pending].prompt.size());
+      if (!fresh.empty() && rows + length > limits_.prefill_rows) break;
+      rows += length;
+      slots_[s].request = call.pending++;
+      fresh.push_back(static_cast<int64_t>(s));
+    }
+    if (!fresh.empty()) {
+      prefill(call, fresh);
+    } else {
+      decode(call);
+    }
+    if (progress) progress(call.finished);
+  }
+  return std::move(call.samples);
+}
+
+void Sampler::prefill(Call& call, const std::vector<int64_t>& slots) {
+  call.clear();
+  std::vector<int32_t> scored;
+  for (const int64_t s : slots) {
+    const auto& prompt = call.requests[slots_[s].request].prompt;
+    for (size_t p = 0; p < prompt.size(); ++p) call.push(prompt[p], s, static_cast<int64_t>(p));
+    slots_[s].length = static_cast<int64_t>(prompt.size());
+    scored.push_back(static_cast<int32_t>(call.token.size()) - 1);
+  }
+  run(call, scored, slots);
+}
+
+void Sampler::decode(Call& call) {
+  call.clear();
+  std::vector<int32_t> scored;
+  std::vector<int64_t> slots;
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    if (slots_[s].request < 0) continue;
+    scored.push_back(static_cast<int32_t>(scored.size()));
+    slots.push_back(static_cast<int64_t>(s));
+    call.push(slots_[s].next, slots.back(), slots_[s].length++);
+  }
+  run(call, scored, slots);
+}
+
+void Sampler::run(Call& call, const std::vector<int32_t>& scored, const std::vector<int64_t>& slots) {
+  const auto n = static_cast<int64_t>(scored.size());
+  Arena arena(arena_);
+  Activations act = network_->place(arena, static_cast<int64_t>(call.token.size()), n, Keep::nothing);
+  const Rows rows{call.token, call.seq, call.pos};
+  const TensorView hidden = network_->forward(context_, rows, kv_, act);
+  network_->gather(context_, hidden, scored, act);
+  Choice choice(scored.size());
+  for (size_t i = 0; i < scored.size(); ++i) {
+    choice.request[i] = call.requests[slots_[slots[i]].request].id;
+    choice.pos[i] = static_cast<int32_t>(slots_[slots[i]].length);
+  }
+  const SampleParams& p = call.params;
+  const float temperature = p.temperature > 0.0f ? p.temperature : 1.0f;
+  for (int64_t begin = 0; begin < n; begin += Network::kLogitRows) {
+    const int64_t count = std::min(Network::kLogitRows, n - begin);
+    const TensorView logits = network_->logits(context_, act, begin, count);
+    const std::span<int32_t> token(choice.token.data() + begin, static_cast<size_t>(count));
+    ops::choose(context_, {logits, p.temperature, p.top_k, p.top_p, p.seed,
+                           {choice.request.data() + begin, static_cast<size_t>(count)},
+                           {choice.pos.data() + begin, static_cast<size_t>(count)}, token});
+    ops::logprob(context_, {logits, token, temperature, {choice.logp.data() + begin, 1, count},
+                            {choice.entropy.data() + begin, 1, count}, {}});
+  }
+  for (size_t i = 0; i < slots.size(); ++i) accept(call, slots[i], choice.token[i], choice.logp[i], choice.entropy[i]);
+}
+
+void Sampler::accept(Call& call, int64_t s, int32_t token, float logp, float entropy) {
+  Slot& slot = slots_[s];
+  Sample& sample = call.samples[slot.request];
+  sample.tokens.push_back(token);
+  sample.logp.push_back(logp);
+  sample.entropy.push_back(entropy);
+  slot.next = token;
+  sample.finished = token == network_->config().eos_token_id;
+  const bool full = static_cast<int64_t>(sample.tokens.size()) == call.params.max_new_tokens ||
+                    slot.length + 1 >= limits_.max_length;
+  if (!sample.finished && !full) return;
+  slot = Slot{};
+  ++call.finished;
+}
+
+}  // namespace minite

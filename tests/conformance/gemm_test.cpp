@@ -1,0 +1,107 @@
+// Matrix products in the canonical order.
+#include "backends/ref/table.h"
+#include "conformance/conformance.h"
+
+namespace minite::conformance {
+namespace {
+
+using Gemm = Level;
+MINITE_LEVELS(Gemm);
+
+/// How an operand is made.
+struct Side {
+  QuantSpec spec;  ///< bf16 or fp32: a dense operand
+  Orientation along = Orientation::rows;
+  Fill fill = Fill::normal;
+};
+
+Operand operand(Trial& trial, const char* name, const Side& side, int64_t rows, int64_t depth) {
+  const bool dense = !side.spec.quantized();
+  const DType dtype = side.spec.format == FormatId::fp32 ? DType::f32 : DType::bf16;
+  const bool by_rows = side.along == Orientation::rows;
+  const TensorView x = trial.space.input(name, dtype, by_rows ? rows : depth, by_rows ? depth : rows,
+                                         side.fill, dense ? 3 : 0);
+  if (dense) return Operand::of(x, side.along);
+  const QTensor q = trial.space.codes(name, side.spec, rows, depth);
+  ref::table().quantize({x, side.along, q}, {});
+  return Operand::of(q);
+}
+
+struct Product {
+  Side a, b;
+  DType y = DType::bf16;
+  bool bias = false;
+  Output output = Output::overwrite;
+};
+
+void product(Trial& trial, const Product& p, int64_t m, int64_t n, int64_t k) {
+  GemmArgs args;
+  args.a = operand(trial, "a", p.a, m, k);
+  args.b = operand(trial, "b", p.b, n, k);
+  if (p.bias) args.bias = trial.space.input("bias", DType::f32, 1, n);
+  args.y = p.output == Output::accumulate ? trial.space.input("y", p.y, m, n, Fill::normal, 5)
+                                          : trial.space.output("y", p.y, m, n, 5);
+  args.output = p.output;
+  const GemmProblem problem{p.a.spec.format, p.b.spec.format, p.y, n, k};
+  const Support support = trial.op.supports_gemm(problem);
+  ASSERT_TRUE(support.ok) << support.reason;
+  trial.op.gemm(args, trial.exec(trial.op.gemm_scratch(problem, m, trial.pool.threads())));
+}
+
+constexpr QuantSpec kBf16{FormatId::bf16}, kFp32{FormatId::fp32}, kMxfp8{FormatId::mxfp8};
+constexpr QuantSpec nvfp4(OuterScale outer) { return {FormatId::nvfp4, outer}; }
+constexpr auto kRows = Orientation::rows, kColumns = Orientation::columns;
+
+const std::vector<Product> kProducts = {
+    {{nvfp4(OuterScale::row)}, {nvfp4(OuterScale::tensor)}},
+    {{nvfp4(OuterScale::none)}, {nvfp4(OuterScale::expert)}, DType::f32, true},
+    {{nvfp4(OuterScale::tensor)}, {nvfp4(OuterScale::row)}, DType::bf16, true, Output::accumulate},
+    {{nvfp4(OuterScale::none), kRows, Fill::sparse},
+     {nvfp4(OuterScale::none), kRows, Fill::ties},
+     DType::f32},
+    {{kBf16}, {kBf16}},
+    {{kBf16}, {kBf16, kColumns}},
+    {{kBf16, kColumns}, {kBf16}, DType::f32, false, Output::accumulate},
+    {{kBf16, kColumns}, {kBf16, kColumns}, DType::f32, true, Output::accumulate},
+    {{kBf16, kRows, Fill::finite}, {kBf16, kRows, Fill::special}, DType::f32},
+    {{kMxfp8}, {kMxfp8}},
+    {{kMxfp8, kColumns}, {kMxfp8, kColumns}, DType::f32, false, Output::accumulate},
+    {{kMxfp8, kRows, Fill::special}, {kMxfp8, kRows, Fill::wide}, DType::f32},
+    {{nvfp4(OuterScale::row)}, {kBf16}, DType::bf16, true},
+    {{kBf16}, {nvfp4(OuterScale::tensor)}, DType::f32},
+    {{kBf16, kColumns}, {nvfp4(OuterScale::row)}},
+    {{kFp32}, {kFp32}, DType::f32},
+    {{kFp32, kColumns}, {kFp32, kColumns}, DType::f32, true, Output::accumulate},
+};
+
+std::string name(const Product& p, int64_t m, int64_t n, int64_t k) {
+  return fmt::format("{} x {}, {}x{}x{}", to_string(p.a.spec), to_string(p.b.spec), m, n, k);
+}
+
+TEST_P(Gemm, EveryRowCount) {
+  for (const Product& p : kProducts) {
+    for (int64_t m = 1; m <= 70; m += 3) {
+      check(name(p, m, 21, 50), [&](Trial& trial) { product(trial, p, m, 21, 50); });
+    }
+  }
+}
+
+TEST_P(Gemm, OffTheTile) {
+  for (const Product& p : kProducts) {
+    for (const int64_t n : {1, 16, 31, 65, 130}) {
+      for (const int64_t k : {1, 15, 33, 272}) {
+        check(name(p, 5, n, k), [&](Trial& trial) { product(trial, p, 5, n, k); });
+      }
+    }
+  }
+}
+
+TEST_P(Gemm, DeepAndTall) {
+  for (const Product& p : kProducts) {
+    check(name(p, 9, 19, 2100), [&](Trial& trial) { product(trial, p, 9, 19, 2100); });
+    check(name(p, 200, 17, 40), [&](Trial& trial) { product(trial, p, 200, 17, 40); });
+  }
+}
+
+}  // namespace
+}  // namespace minite::conformance

@@ -1,0 +1,137 @@
+// quantize, dequantize and the fused producers of codes.
+#include "conformance/conformance.h"
+
+namespace minite::conformance {
+namespace {
+
+using Quantize = Level;
+MINITE_LEVELS(Quantize);
+
+const std::vector<QuantSpec> kSpecs = {{FormatId::nvfp4, OuterScale::none},
+                                       {FormatId::nvfp4, OuterScale::tensor},
+                                       {FormatId::nvfp4, OuterScale::expert},
+                                       {FormatId::nvfp4, OuterScale::row},
+                                       {FormatId::mxfp8, OuterScale::none}};
+constexpr std::array<Fill, 7> kFills = {Fill::normal, Fill::wide,   Fill::ties,    Fill::special,
+                                        Fill::finite, Fill::sparse, Fill::positive};
+struct Shape {
+  int64_t rows, cols;
+};
+// One element, blocks cut short, groups of sixteen blocks cut short, more rows than one task.
+constexpr std::array<Shape, 10> kShapes = {
+    {{1, 1}, {3, 15}, {5, 16}, {7, 17}, {16, 33}, {2, 255}, {33, 257}, {70, 130}, {2, 1000}, {600, 70}}};
+
+void quantize(Trial& trial, const TensorView& x, Orientation along, const QuantSpec& spec) {
+  const bool rows = along == Orientation::rows;
+  const QTensor out = trial.space.codes("out", spec, rows ? x.rows : x.cols, rows ? x.cols : x.rows);
+  trial.op.quantize({x, along, out}, trial.exec());
+}
+
+TEST_P(Quantize, Shapes) {
+  for (const QuantSpec& spec : kSpecs) {
+    for (const Orientation along : {Orientation::rows, Orientation::columns}) {
+      for (const DType dtype : kStorage) {
+        for (const Shape& shape : kShapes) {
+          for (const Fill fill : kFills) {
+            check(fmt::format("{} of {}x{} {}, fill {}", to_string(spec), shape.rows, shape.cols,
+                              dtype_name(dtype), static_cast<int>(fill)),
+                  [&](Trial& trial) {
+                    quantize(trial, trial.space.input("x", dtype, shape.rows, shape.cols, fill, 3), along,
+                             spec);
+                  });
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Every BF16 pattern, element i * step mod 2^16 in row-major order: step 1 keeps equal magnitudes together,
+/// a large odd step mixes them.
+TensorView all_patterns(Trial& trial, uint32_t step, int64_t cols, bool with_nan) {
+  const TensorView x = trial.space.output("x", DType::bf16, 65536 / cols, cols);
+  for (uint32_t i = 0; i < 65536; ++i) {
+    const auto pattern = static_cast<uint16_t>(i * step);
+    const bool nan = (pattern & 0x7FFF) > 0x7F80;
+    x.as<bf16>()[i] = bf16::from_bits(nan && !with_nan ? uint16_t{0x3F80} : pattern);
+  }
+  return x;
+}
+
+TEST_P(Quantize, EveryBf16Pattern) {
+  for (const QuantSpec& spec : kSpecs) {
+    for (const Orientation along : {Orientation::rows, Orientation::columns}) {
+      for (const uint32_t step : {1u, 40503u}) {
+        for (const bool with_nan : {false, true}) {
+          for (const int64_t cols : {16, 64}) {
+            check(fmt::format("{} of every pattern, step {}", to_string(spec), step), [&](Trial& trial) {
+              quantize(trial, all_patterns(trial, step, cols, with_nan), along, spec);
+            });
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Quantize, DequantizeEveryByte) {
+  for (const QuantSpec& spec : kSpecs) {
+    for (const DType dtype : kStorage) {
+      for (const Shape& shape : kShapes) {
+        check(fmt::format("dequantize {} {}x{}", to_string(spec), shape.rows, shape.cols), [&](Trial& trial) {
+          const QTensor q = trial.space.codes("q", spec, shape.rows, shape.cols);
+          for (int64_t i = 0; i < q.rows * q.code_stride(); ++i)
+            q.codes[i] = static_cast<uint8_t>(trial.space.next());
+          for (int64_t i = 0; i < q.rows * q.scale_stride(); ++i) {
+            q.block_scales[i] = static_cast<uint8_t>(trial.space.next());
+          }
+          for (int64_t i = 0; i < q.outer_count(); ++i) {
+            q.amax[i] = static_cast<float>(trial.space.below(1000)) * 0.013f;
+            q.outer[i] = q.amax[i] / 2688.0f;
+          }
+          trial.op.dequantize({q, trial.space.output("y", dtype, shape.rows, shape.cols, 3)}, trial.exec());
+        });
+      }
+    }
+  }
+}
+
+TEST_P(Quantize, RmsNormQuantize) {
+  for (const QuantSpec& spec : kSpecs) {
+    for (const DType dtype : kStorage) {
+      for (const Shape& shape : kShapes) {
+        check(fmt::format("rmsnorm_quantize {} {}x{}", to_string(spec), shape.rows, shape.cols),
+              [&](Trial& trial) {
+                RmsNormQuantizeArgs args;
+                args.norm.x = trial.space.input("x", dtype, shape.rows, shape.cols, Fill::normal, 2);
+                args.norm.weight = trial.space.input("w", dtype, 1, shape.cols);
+                args.norm.eps = 1e-5f;
+                args.norm.y = trial.space.output("y", dtype, shape.rows, shape.cols, 5);
+                args.norm.rstd = trial.space.output("rstd", DType::f32, shape.rows, 1);
+                args.out = trial.space.codes("out", spec, shape.rows, shape.cols);
+                trial.op.rmsnorm_quantize(args, trial.exec());
+              });
+      }
+    }
+  }
+}
+
+TEST_P(Quantize, SwigluQuantize) {
+  for (const QuantSpec& spec : kSpecs) {
+    for (const DType dtype : kStorage) {
+      for (const Shape& shape : kShapes) {
+        check(fmt::format("swiglu_quantize {} {}x{}", to_string(spec), shape.rows, shape.cols),
+              [&](Trial& trial) {
+                SwigluQuantizeArgs args;
+                args.act.x = trial.space.input("x", dtype, shape.rows, 2 * shape.cols, Fill::normal, 2);
+                args.act.y = trial.space.output("y", dtype, shape.rows, shape.cols, 5);
+                args.out = trial.space.codes("out", spec, shape.rows, shape.cols);
+                trial.op.swiglu_quantize(args, trial.exec());
+              });
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace minite::conformance

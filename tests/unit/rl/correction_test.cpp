@@ -1,0 +1,88 @@
+#include <cmath>
+
+#include "rl_support.h"
+
+namespace minite::rl::test {
+namespace {
+
+Prepared with(const Data& d, RolloutIs level, IsThreshold threshold = {}) {
+  LossConfig c;
+  c.rollout_is = level;
+  c.rollout_is_threshold = threshold;
+  return prepare(d.batch(), c);
+}
+
+TEST(Correction, NoneLeavesWeightOneAndMeasuresTheTokenRatio) {
+  Data d;
+  d.add({0.5, -0.5, 2.0}, 1, {1, 0, 1});
+  const Prepared p = with(d, RolloutIs::none);
+  EXPECT_EQ(p.is_weight, (std::vector<double>{1, 0, 1}));
+  EXPECT_NEAR(p.is_sums.ratio, std::exp(0.5) + std::exp(2.0), 1e-14);
+  EXPECT_NEAR(p.is_sums.abs_error, std::exp(0.5) + std::exp(2.0) - 2, 1e-14);
+  EXPECT_EQ(p.is_sums.changed, 0);
+}
+
+TEST(Correction, TokenTisClampsBothSides) {
+  Data d;
+  d.add({0.5, 2.0, -2.0}, 1);
+  const Prepared p = with(d, RolloutIs::token, {0.5, 2.0, OutOfRange::truncate});
+  EXPECT_DOUBLE_EQ(p.is_weight[0], std::exp(0.5));
+  EXPECT_EQ(p.is_weight[1], 2.0);
+  EXPECT_EQ(p.is_weight[2], 0.5);
+  EXPECT_EQ(p.is_sums.changed, 2);
+}
+
+TEST(Correction, IcePopZeroesOutsideAndKeepsTheDenominator) {
+  Data d;
+  d.add({0.5, 2.0, -2.0, 0.0}, 1);
+  const Prepared p = with(d, RolloutIs::token, parse_is_threshold("0.5_5.0"));
+  EXPECT_DOUBLE_EQ(p.is_weight[0], std::exp(0.5));
+  EXPECT_EQ(p.is_weight[1], 0.0);  // e^2 = 7.39
+  EXPECT_EQ(p.is_weight[2], 0.0);
+  EXPECT_EQ(p.is_weight[3], 1.0);
+  EXPECT_EQ(p.is_sums.changed, 2);
+  EXPECT_EQ(p.totals.tokens, 4);
+  EXPECT_EQ(p.totals.weight_units, 400);
+  const Result r = run(d, p, 0, 1);
+  EXPECT_NEAR(r.loss, -(std::exp(0.5) + 1.0) / 4.0, 1e-15);
+}
+
+// A sequence ratio is the exponential of the sum, not of the mean: 0.012 over 100 tokens is exp(1.2).
+TEST(Correction, SequenceRatioIsTheSum) {
+  Data d;
+  d.add(std::vector<double>(100, 0.012), 1);
+  const Prepared p = with(d, RolloutIs::sequence, {0.0, 10.0, OutOfRange::truncate});
+  for (double w : p.is_weight) EXPECT_NEAR(w, std::exp(1.2), 1e-12);
+  EXPECT_EQ(with(d, RolloutIs::sequence).is_weight[7], 2.0);
+  EXPECT_EQ(with(d, RolloutIs::sequence, {0.5, 3.0, OutOfRange::mask}).is_weight[7], 0.0);
+}
+
+TEST(Correction, LogRatiosAreBoundedAt20) {
+  Data d;
+  d.add({800.0, -800.0}, 1);
+  const Prepared p = with(d, RolloutIs::token, {0.0, 1e12, OutOfRange::truncate});
+  EXPECT_EQ(p.is_weight[0], std::exp(20.0));
+  EXPECT_EQ(p.is_weight[1], std::exp(-20.0));
+  Data long_response;
+  long_response.add(std::vector<double>(100, 10.0), 1);
+  EXPECT_EQ(with(long_response, RolloutIs::sequence, {0.0, 1e12, OutOfRange::truncate}).is_weight[0],
+            std::exp(20.0));
+}
+
+TEST(Correction, ThresholdIsSpelledAsInVerl) {
+  const IsThreshold tis = parse_is_threshold("2.5");
+  EXPECT_EQ(tis.low, 0.0);
+  EXPECT_EQ(tis.high, 2.5);
+  EXPECT_EQ(tis.outside, OutOfRange::truncate);
+  const IsThreshold ice = parse_is_threshold("0.5_5.0");
+  EXPECT_EQ(ice.low, 0.5);
+  EXPECT_EQ(ice.high, 5.0);
+  EXPECT_EQ(ice.outside, OutOfRange::mask);
+  for (const char* bad : {"", "x", "2,5", "0.5_", "_5", "1_2_3", "2 "}) {
+    expect_error(ErrorCode::invalid_argument, {"rollout_is_threshold '" + std::string(bad) + "'"},
+                 [&] { (void)parse_is_threshold(bad); });
+  }
+}
+
+}  // namespace
+}  // namespace minite::rl::test

@@ -1,0 +1,137 @@
+// Central differences in FP64 of the whole loss, for every aggregation and with TRIAGE in both
+// normalizations.
+#include <cmath>
+
+#include "rl_support.h"
+
+namespace minite::rl::test {
+namespace {
+
+struct Case {
+  std::string name;
+  LossConfig config;
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> out;
+  for (const Option& option : options<LossAggMode>()) {
+    LossConfig c;
+    c.loss_agg_mode = parse<LossAggMode>(option.name);
+    if (c.loss_agg_mode == LossAggMode::seq_mean_token_sum_norm) c.loss_scale_factor = 300.0;
+    out.push_back({std::string(option.name), c});
+    c.rollout_is = RolloutIs::token;
+    c.clip_ratio_c = 1.4;
+    c.entropy_coef = 0.3;
+    out.push_back({std::string(option.name) + " tis dual entropy", c});
+    c.rollout_is = RolloutIs::sequence;
+    c.rollout_is_threshold = {0.2, 5.0, OutOfRange::mask};
+    out.push_back({std::string(option.name) + " sequence mask", c});
+  }
+  for (Normalization n : {Normalization::response, Normalization::global}) {
+    for (const Option& scope : options<RepairScope>()) {
+      if (scope.name == "q2") continue;  // its gradient is restricted on purpose, see below
+      LossConfig c = triage_config(n);
+      c.triage.repair.scope = parse<RepairScope>(scope.name);
+      const std::string name = std::string(name_of(n)) + " " + std::string(scope.name);
+      out.push_back({name, c});
+      c.triage.repair.coef = 50.0;  // as strong as the policy term, so that its error would show
+      c.triage.gate.scope = GateScope::whole;
+      out.push_back({name + " strong", c});
+    }
+  }
+  return out;
+}
+
+constexpr double kStep = 1e-6;
+
+// Difference quotient of the loss of `response` with respect to one value of the batch.
+double difference(Data& d, std::vector<double>& values, std::int64_t t, const Prepared& p,
+                  std::int64_t response) {
+  const double saved = values[t];
+  values[t] = saved + kStep;
+  const double up = run(d, p, response, response + 1).loss;
+  const double high = values[t];
+  values[t] = saved - kStep;
+  const double down = run(d, p, response, response + 1).loss;
+  const double low = values[t];
+  values[t] = saved;
+  return (up - down) / (high - low);
+}
+
+// Error of a central difference: rounding of the loss over the step, and h^2 times a third derivative.
+double tolerance(const Result& response) { return 5e-16 * (1.0 + std::abs(response.loss)) / kStep + 1e-10; }
+
+TEST(Gradient, MatchesCentralDifferences) {
+  Data d = random_data({150, 64, 7, 90}, 11);
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    const Prepared p = prepare(d.batch(), c.config);
+    std::int64_t clipped = 0;
+    for (std::int64_t i = 0; i < 4; ++i) {
+      const Result r = run(d, p, i, i + 1);
+      clipped += r.sums.clipped;
+      const double tol = tolerance(r);
+      for (std::int64_t t = d.offsets[i]; t < d.offsets[i + 1]; ++t) {
+        if (d.mask[t] == 0) continue;
+        EXPECT_NEAR(r.dlogp[t - d.offsets[i]], difference(d, d.live, t, p, i), tol)
+            << "response " << i << " token " << t;
+        EXPECT_NEAR(r.dentropy[t - d.offsets[i]], difference(d, d.entropy, t, p, i), tol) << "entropy " << t;
+      }
+    }
+    EXPECT_GT(clipped, 20);  // both branches are covered
+    EXPECT_LT(clipped, 200);
+  }
+}
+
+// q2: selected tokens follow the difference quotient, the others are detached.
+TEST(Gradient, Q2MatchesOnSelectedTokens) {
+  Data d = random_data({150, 150, 40, 140}, 12);
+  LossConfig c = triage_config(Normalization::response);
+  c.triage.repair.scope = RepairScope::q2;
+  c.triage.repair.coef = 50.0;
+  LossConfig plain = c;
+  plain.triage.repair.enable = false;
+  const Prepared p = prepare(d.batch(), c);
+  const Result without = run(d, plain);
+  int selected = 0;
+  int detached = 0;
+  for (std::int64_t i = 0; i < 4; ++i) {
+    const Result r = run(d, p, i, i + 1);
+    for (std::int64_t t = d.offsets[i]; t < d.offsets[i + 1]; ++t) {
+      if (d.mask[t] == 0) continue;
+      const double g = r.dlogp[t - d.offsets[i]];
+      if (d.advantage[t] > 0 && d.live[t] < d.sampler[t]) {
+        EXPECT_NEAR(g, difference(d, d.live, t, p, i), tolerance(r)) << t;
+        ++selected;
+      } else {
+        EXPECT_EQ(g, without.dlogp[t]) << t;
+        ++detached;
+      }
+    }
+  }
+  EXPECT_GT(selected, 50);
+  EXPECT_GT(detached, 50);
+}
+
+// The frozen quantities carry no gradient: moving them changes the loss only through prepare().
+TEST(Gradient, RatioOneGivesMinusWeightedAdvantage) {
+  Data d = random_data({20, 30}, 13);
+  d.live = d.old;
+  const LossConfig c = [] {
+    LossConfig config;
+    config.rollout_is = RolloutIs::token;
+    return config;
+  }();
+  const Prepared p = prepare(d.batch(), c);
+  const Result r = run(d, p, 0, 2);
+  for (std::size_t t = 0; t < d.mask.size(); ++t) {
+    const std::size_t i = t < 20 ? 0 : 1;
+    const double expected =
+        d.mask[t] == 0 ? 0.0
+                       : -d.advantage[t] * p.is_weight[t] / (2.0 * static_cast<double>(p.response_tokens[i]));
+    EXPECT_NEAR(r.dlogp[t], expected, 1e-16);
+  }
+}
+
+}  // namespace
+}  // namespace minite::rl::test

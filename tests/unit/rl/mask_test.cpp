@@ -1,0 +1,86 @@
+// Whatever lies under a mask changes no bit of weights, loss, gradient or metrics.
+#include <limits>
+
+#include "rl_support.h"
+
+namespace minite::rl::test {
+namespace {
+
+std::vector<LossConfig> configs() {
+  LossConfig plain;
+  plain.loss_agg_mode = LossAggMode::token_sum;
+  plain.entropy_coef = 0.2;
+  plain.clip_ratio_c = 3.0;
+  plain.rollout_is = RolloutIs::sequence;
+  LossConfig ice = plain;
+  ice.rollout_is = RolloutIs::token;
+  ice.rollout_is_threshold = parse_is_threshold("0.5_5.0");
+  LossConfig q2 = triage_config(Normalization::response);
+  q2.triage.repair.scope = RepairScope::q2;
+  q2.triage.gate.scope = GateScope::whole;
+  return {plain, ice, q2, triage_config(Normalization::response), triage_config(Normalization::global)};
+}
+
+std::vector<double> metric_values(const Data& d, const Prepared& p, const Result& r) {
+  std::vector<double> out;
+  for (const auto& [name, value] : metrics(d.batch(), p, r.sums)) out.push_back(value);
+  return out;
+}
+
+TEST(Mask, GarbageUnderTheMaskChangesNoBit) {
+  const Data clean = random_data({150, 64, 7, 200}, 21);
+  for (const LossConfig& c : configs()) {
+    const Prepared p = prepare(clean.batch(), c);
+    const Result expected = run(clean, p, 0, 4);
+    for (double garbage : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                           -std::numeric_limits<double>::infinity(), 1e30, -1e30}) {
+      Data dirty = clean;
+      for (std::size_t t = 0; t < dirty.mask.size(); ++t) {
+        if (dirty.mask[t] != 0) continue;
+        dirty.sampler[t] = dirty.old[t] = dirty.live[t] = dirty.advantage[t] = dirty.entropy[t] = garbage;
+      }
+      const Prepared q = prepare(dirty.batch(), c);
+      const Result r = run(dirty, q, 0, 4);
+      EXPECT_EQ(std::bit_cast<std::uint64_t>(r.loss), std::bit_cast<std::uint64_t>(expected.loss)) << garbage;
+      EXPECT_TRUE(same_bits(r.dlogp, expected.dlogp)) << garbage;
+      EXPECT_TRUE(same_bits(r.dentropy, expected.dentropy)) << garbage;
+      EXPECT_TRUE(same_bits(q.is_weight, p.is_weight)) << garbage;
+      EXPECT_EQ(q.gate_units, p.gate_units) << garbage;
+      EXPECT_TRUE(same_bits(metric_values(dirty, q, r), metric_values(clean, p, expected))) << garbage;
+    }
+  }
+}
+
+// A fully masked response is skipped: same loss and counts as a batch without it.
+TEST(Mask, FullyMaskedResponseIsNotCounted) {
+  const Data without = random_data({40, 30}, 22);
+  Data with = random_data({40, 30}, 22);
+  const std::vector<double> nan(129, std::numeric_limits<double>::quiet_NaN());
+  with.add(nan, 1.0, std::vector<std::uint8_t>(129, 0));
+  for (const LossConfig& c : configs()) {
+    const Prepared p = prepare(without.batch(), c);
+    const Prepared q = prepare(with.batch(), c);
+    EXPECT_EQ(q.totals.responses, 2);
+    EXPECT_EQ(q.totals.repair_segments, 2);
+    EXPECT_EQ(q.totals.weight_units, p.totals.weight_units);
+    const Result a = run(without, p, 0, 2);
+    const Result b = run(with, q, 0, 3);
+    EXPECT_EQ(std::bit_cast<std::uint64_t>(a.loss), std::bit_cast<std::uint64_t>(b.loss));
+    for (std::size_t t = 70; t < b.dlogp.size(); ++t) EXPECT_EQ(b.dlogp[t], 0.0);
+  }
+}
+
+TEST(Mask, NothingValidIsZeroLossAndNoMetrics) {
+  Data d;
+  d.add({0.0, 0.0}, 1.0, {0, 0});
+  const Prepared p = prepare(d.batch(), {});
+  EXPECT_EQ(p.totals.responses, 0);
+  const Result r = run(d, p, 0, 1);
+  EXPECT_EQ(r.loss, 0.0);
+  EXPECT_EQ(r.dlogp, (std::vector<double>{0, 0}));
+  expect_error(ErrorCode::invalid_argument, {"no valid token"}, [&] { (void)metrics(d.batch(), p, r.sums); });
+  expect_error(ErrorCode::invalid_argument, {"no valid token"}, [&] { (void)gap_stats(d.batch()); });
+}
+
+}  // namespace
+}  // namespace minite::rl::test

@@ -1,0 +1,144 @@
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "rl_support.h"
+
+namespace minite::rl::test {
+namespace {
+
+std::map<std::string, double> metric_map(const Data& d, const LossConfig& c) {
+  const Prepared p = prepare(d.batch(), c);
+  const Result r = run(d, p, 0, d.batch().n_responses());
+  const auto values = metrics(d.batch(), p, r.sums);
+  return {values.begin(), values.end()};
+}
+
+TEST(Metrics, TableIsCompleteAndInOrder) {
+  std::set<std::string_view> names;
+  std::vector<std::string> order;
+  for (const MetricInfo& m : metric_table()) {
+    EXPECT_TRUE(names.insert(m.name).second) << m.name;
+    EXPECT_FALSE(m.definition.empty());
+    EXPECT_FALSE(m.unit.empty());
+    order.emplace_back(m.name);
+  }
+  for (const char* name :
+       {"pg_loss", "entropy_loss", "ppo_kl", "pg_clipfrac", "train_rollout_logprob_abs_diff", "ois", "tis",
+        "tis_clipfrac", "tis_abs", "triage_gate_weight_mean", "triage_token_weight_mean",
+        "triage_repair_loss", "triage_repair_contribution", "triage_repair_active_segment_fraction",
+        "triage_repair_valid_segments_per_seq", "triage_repair_mean_delta", "triage_repair_force_mean",
+        "triage_repair_scope_token_fraction"}) {
+    EXPECT_EQ(names.count(name), 1U) << name;
+  }
+  LossConfig c = triage_config(Normalization::response);
+  c.clip_ratio_c = 3.0;
+  const Data d = random_data({30, 40}, 41);
+  const Prepared p = prepare(d.batch(), c);
+  const auto values = metrics(d.batch(), p, run(d, p, 0, 2).sums);
+  ASSERT_EQ(values.size(), order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) EXPECT_EQ(values[i].first, order[i]);
+}
+
+TEST(Metrics, RowsThatDoNotApplyAreAbsent) {
+  Data d;
+  d.add({0.0}, 1.0);
+  const Prepared p = prepare(d.batch(), {});
+  std::vector<double> dlogp(1);
+  MetricSums sums;
+  (void)evaluate(d.batch(), p, 0, 1, {d.live, {}}, {dlogp, {}}, sums);
+  for (const auto& [name, value] : metrics(d.batch(), p, sums)) {
+    EXPECT_FALSE(name.starts_with("triage_")) << name;
+    EXPECT_NE(name, "entropy_loss");
+    EXPECT_NE(name, "pg_clipfrac_lower");
+  }
+}
+
+TEST(Metrics, GapStatistics) {
+  Data d;
+  d.add({0.5, -1.5, 99.0}, 1, {1, 1, 0});
+  d.add({-0.25, 0.25}, -1);
+  const GapStats s = gap_stats(d.batch());
+  EXPECT_EQ(s.tokens, 4);
+  EXPECT_EQ(s.abs_mean, 2.5 / 4);
+  EXPECT_EQ(s.abs_max, 1.5);
+  EXPECT_EQ(s.response_max, 1.0);
+  EXPECT_EQ(s.k1, 0.25);
+  double k3 = 0.0;
+  for (double x : {0.5, -1.5, -0.25, 0.25}) k3 += std::exp(x) - x - 1;
+  EXPECT_NEAR(s.k3, k3 / 4, 1e-15);
+  // Sorted -1.5, -0.25, 0.25, 0.5; position 3 * 0.05 = 0.15.
+  EXPECT_NEAR(s.q05, -1.5 + 0.15 * 1.25, 1e-15);
+  EXPECT_NEAR(s.q01, -1.5 + 0.03 * 1.25, 1e-15);
+  std::vector<double> diff;
+  for (double x : {0.5, -1.5, -0.25, 0.25}) diff.push_back(std::abs(std::exp(-1 + x) - std::exp(-1.0)));
+  double mean = 0.0;
+  for (double v : diff) mean += v / 4;
+  double squares = 0.0;
+  for (double v : diff) squares += (v - mean) * (v - mean);
+  EXPECT_NEAR(s.prob_abs_mean, mean, 1e-15);
+  EXPECT_NEAR(s.prob_abs_max, std::exp(-1.0) - std::exp(-2.5), 1e-15);
+  EXPECT_NEAR(s.prob_abs_std, std::sqrt(squares / 3), 1e-15);
+}
+
+TEST(Metrics, MatchedExecutionIsExactlyZero) {
+  Data d;
+  d.add(std::vector<double>(100, 0.0), 1);
+  const auto m = metric_map(d, triage_config(Normalization::response));
+  for (const char* name : {"train_rollout_logprob_abs_diff", "gap_max", "gap_q05", "mismatch_kl",
+                           "mismatch_k3_kl", "rollout_probs_diff_max", "tis_abs", "tis_clipfrac", "ppo_kl",
+                           "triage_active", "triage_repair_loss", "triage_repair_active_segment_fraction"}) {
+    EXPECT_EQ(m.at(name), 0.0) << name;
+  }
+  EXPECT_EQ(m.at("tis"), 1.0);
+  EXPECT_EQ(m.at("ois"), 1.0);
+  EXPECT_EQ(m.at("triage_token_weight_mean"), 1.0);
+}
+
+TEST(Metrics, TriageRows) {
+  Data d;
+  d.add(std::vector<double>(64, -2.0), -1);  // gated to 0.1; one Repair window, not in scope
+  d.add(std::vector<double>(200, -0.2), 1);  // two active windows
+  const auto m = metric_map(d, triage_config(Normalization::response));
+  const double q = 0.17;
+  const double force = q / std::sqrt(1 + q * q / 0.0005);
+  const double phi = 0.0005 * (std::sqrt(1 + q * q / 0.0005) - 1);
+  EXPECT_EQ(m.at("triage_active"), 1.0);
+  EXPECT_DOUBLE_EQ(m.at("triage_gate_weight_mean"), (6.4 + 200) / 264);
+  EXPECT_NEAR(m.at("triage_repair_loss"), 2 * phi / 3, 1e-15);
+  EXPECT_NEAR(m.at("triage_repair_contribution"), 0.015 * 2 * phi / 3, 1e-15);
+  EXPECT_DOUBLE_EQ(m.at("triage_repair_active_segment_fraction"), 2.0 / 3);
+  EXPECT_EQ(m.at("triage_repair_valid_segments_per_seq"), 1.5);
+  EXPECT_NEAR(m.at("triage_repair_mean_delta"), -0.4 / 3, 1e-14);
+  EXPECT_NEAR(m.at("triage_repair_force_mean"), 2 * force / 3, 1e-14);
+  EXPECT_DOUBLE_EQ(m.at("triage_repair_scope_token_fraction"), 2.0 / 3);
+  EXPECT_NEAR(m.at("loss"), m.at("pg_loss") + m.at("triage_repair_contribution"), 1e-16);
+}
+
+TEST(Metrics, PolicyRows) {
+  Data d;
+  d.add({1.0, 0.0}, 1);
+  d.live[0] = d.old[0] + 1.0;
+  LossConfig c;
+  c.rollout_is = RolloutIs::token;
+  const auto m = metric_map(d, c);
+  EXPECT_DOUBLE_EQ(m.at("ppo_kl"), -0.5);
+  EXPECT_EQ(m.at("pg_clipfrac"), 0.5);
+  EXPECT_DOUBLE_EQ(m.at("ois"), (std::exp(1.0) + 1) / 2);
+  EXPECT_DOUBLE_EQ(m.at("tis"), (std::exp(1.0) + 1) / 2);
+  EXPECT_DOUBLE_EQ(m.at("tis_abs"), (std::exp(1.0) - 1) / 2);
+  EXPECT_EQ(m.at("tis_clipfrac"), 0.5);
+  EXPECT_EQ(m.at("entropy_loss"), 1.0);
+  EXPECT_DOUBLE_EQ(m.at("pg_loss"), -(2 * 1.28 + 1) / 2);
+}
+
+TEST(Metrics, RefusesAnIncompleteUpdate) {
+  const Data d = random_data({30, 40}, 42);
+  const Prepared p = prepare(d.batch(), {});
+  const Result half = run(d, p, 0, 1);
+  expect_error(ErrorCode::invalid_argument, {"evaluate every response once"},
+               [&] { (void)metrics(d.batch(), p, half.sums); });
+}
+
+}  // namespace
+}  // namespace minite::rl::test

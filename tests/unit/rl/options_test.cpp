@@ -1,0 +1,46 @@
+#include "rl_support.h"
+
+namespace minite::rl::test {
+namespace {
+
+template <class E>
+void round_trip(const std::vector<std::string_view>& expected) {
+  std::vector<std::string_view> names;
+  for (const Option& o : options<E>()) {
+    names.push_back(o.name);
+    EXPECT_FALSE(o.definition.empty());
+    EXPECT_EQ(name_of(parse<E>(o.name)), o.name);
+  }
+  EXPECT_EQ(names, expected);
+}
+
+TEST(Options, NamesAreThoseOfVerlAndTriage) {
+  round_trip<AdvEstimator>({"grpo", "dr_grpo"});
+  round_trip<LossMode>({"vanilla"});
+  round_trip<LossAggMode>(
+      {"token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-sum-norm", "seq-mean-token-mean"});
+  round_trip<RolloutIs>({"none", "token", "sequence"});
+  round_trip<OutOfRange>({"truncate", "mask"});
+  round_trip<Normalization>({"response", "global"});
+  round_trip<GateScope>({"q3", "whole"});
+  round_trip<RepairScope>({"adv_positive", "whole", "q2"});
+}
+
+TEST(Options, UnknownNamesListTheTable) {
+  expect_error(ErrorCode::invalid_argument,
+               {"loss_agg_mode 'token_mean'", "token-sum", "did you mean 'token-mean'"},
+               [] { (void)parse<LossAggMode>("token_mean"); });
+  expect_error(ErrorCode::invalid_argument, {"rollout_is ''", "none, token, sequence"},
+               [] { (void)parse<RolloutIs>(""); });
+  expect_error(ErrorCode::invalid_argument, {"objective 'ppo'", "grpo, dr_grpo"},
+               [] { (void)objective_preset("ppo"); });
+}
+
+TEST(Options, PresetsNameExistingRows) {
+  ASSERT_EQ(objective_presets().size(), 2U);
+  EXPECT_EQ(objective_preset("grpo").loss_agg_mode, LossAggMode::seq_mean_token_mean);
+  EXPECT_EQ(objective_preset("dr_grpo").adv_estimator, AdvEstimator::dr_grpo);
+}
+
+}  // namespace
+}  // namespace minite::rl::test
