@@ -1,8 +1,9 @@
-// minite formats: the format table.
+// minite formats: the format table, and with --matrix which backend multiplies which format here.
 #include <fmt/format.h>
 
 #include <memory>
 
+#include "backends/registry.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "minite/format.h"
@@ -50,11 +51,55 @@ nlohmann::ordered_json table_json() {
   return document;
 }
 
-int run(ReportStyle style) {
+/// How `backend` computes a product of two `format` operands into BF16.
+Support product_support(const Backend& backend, FormatId format) {
+  if (backend.table == nullptr) return {false, {}, {}, false, backend.reason};
+  return backend.table->supports_gemm({format, format, DType::bf16, 64, 64});
+}
+
+std::string matrix_text(ReportStyle style) {
+  const bool markdown = style == ReportStyle::markdown;
+  std::vector<std::string> headers = {"format"};
+  for (const Backend& backend : backends()) headers.emplace_back(backend.name);
+  Table table(std::move(headers));
+  for (const Format& row : formats()) {
+    const std::string name(row.name);
+    std::vector<std::string> cells = {markdown ? "`" + name + "`" : name};
+    for (const Backend& backend : backends()) {
+      const Support support = product_support(backend, row.id);
+      cells.push_back(support.ok ? std::string(support.kernel) : "no");
+    }
+    table.add(std::move(cells));
+  }
+  return markdown ? table.to_markdown() : table.to_text();
+}
+
+nlohmann::ordered_json matrix_json() {
+  nlohmann::ordered_json document;
+  document["matrix"] = nlohmann::ordered_json::array();
+  for (const Format& row : formats()) {
+    for (const Backend& backend : backends()) {
+      const Support support = product_support(backend, row.id);
+      document["matrix"].push_back({{"format", row.name},
+                                    {"backend", backend.name},
+                                    {"supported", support.ok},
+                                    {"kernel", support.kernel},
+                                    {"order", support.order},
+                                    {"row_invariant", support.row_invariant},
+                                    {"reason", support.reason}});
+    }
+  }
+  return document;
+}
+
+/// Which of the two tables.
+enum class Topic : uint8_t { formats, matrix };
+
+int run(Topic topic, ReportStyle style) {
   if (style == ReportStyle::json) {
-    print_json(table_json());
+    print_json(topic == Topic::formats ? table_json() : matrix_json());
   } else {
-    print(table_text(style));
+    print(topic == Topic::formats ? table_text(style) : matrix_text(style));
   }
   return kOk;
 }
@@ -63,8 +108,12 @@ int run(ReportStyle style) {
 
 std::function<int()> add_formats(CLI::App& app) {
   auto style = std::make_shared<ReportStyle>(ReportStyle::text);
+  auto topic = std::make_shared<Topic>(Topic::formats);
+  app.add_flag_callback(
+      "--matrix", [topic] { *topic = Topic::matrix; },
+      "the kernel of each backend here for products of each format");
   add_style_flags(app, *style);
-  return [style] { return run(*style); };
+  return [topic, style] { return run(*topic, *style); };
 }
 
 }  // namespace minite::cli

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 
 namespace minite::cli {
@@ -36,13 +37,15 @@ std::string numbers(const learn::StepId& id, const learn::Metrics& metrics) {
 }
 
 std::string duration(double seconds) {
-  const auto s = static_cast<int64_t>(seconds + 0.5);
-  return s < 3600 ? fmt::format("{}:{:02}", s / 60, s % 60) : fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+  const auto s = static_cast<int64_t>(std::llround(seconds));
+  return s < 3600 ? fmt::format("{}:{:02}", s / 60, s % 60)
+                  : fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
 }  // namespace
 
-ProgressObserver::ProgressObserver() : terminal_(isatty(STDERR_FILENO) != 0), start_(Clock::now()), shown_(start_) {}
+ProgressObserver::ProgressObserver()
+    : terminal_(isatty(STDERR_FILENO) != 0), start_(Clock::now()), shown_(start_) {}
 
 ProgressObserver::~ProgressObserver() { end_bar(); }
 
@@ -66,16 +69,19 @@ void ProgressObserver::show(const std::string& line) {
   std::fflush(stderr);
 }
 
-void ProgressObserver::step(const learn::StepId& id, int64_t done, int64_t total, const rl::StepRecord& record) {
+void ProgressObserver::step(const learn::StepId& id, int64_t done, int64_t total,
+                            const rl::StepRecord& record) {
   const auto now = Clock::now();
   if (first_done_ < 0) first_done_ = done - 1;
-  const bool due = now - shown_ >= (terminal_ ? Clock::duration(kBarInterval) : Clock::duration(kLineInterval));
+  const bool due =
+      now - shown_ >= (terminal_ ? Clock::duration(kBarInterval) : Clock::duration(kLineInterval));
   if (!due && done != total) return;
   shown_ = now;
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double left = elapsed / static_cast<double>(done - first_done_) * static_cast<double>(total - done);
   const auto filled = static_cast<size_t>(done * kBarWidth / total);
-  const std::string bar = terminal_ ? fmt::format("[{}{}] ", std::string(filled, '#'), std::string(kBarWidth - filled, '.')) : "";
+  const std::string bar =
+      terminal_ ? fmt::format("[{}{}] ", std::string(filled, '#'), std::string(kBarWidth - filled, '.')) : "";
   show(fmt::format("{}{}/{}  {} {}{}  {} left", bar, done, total, learn::stage_name(id.stage), id.step,
                    numbers(id, record.metrics), duration(left)));
 }

@@ -25,6 +25,33 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+/// Listens with another probe for the life of the object, which an error may end.
+class ProbeFor {
+ public:
+  ProbeFor(Context& context, Probe* probe) : context_(context), before_(context.probe) { context_.probe = probe; }
+  ~ProbeFor() { context_.probe = before_; }
+  ProbeFor(const ProbeFor&) = delete;
+  ProbeFor& operator=(const ProbeFor&) = delete;
+
+ private:
+  Context& context_;
+  Probe* before_;
+};
+
+/// Response tokens of all sequences; a sequence that micro_end() will refuse counts as none.
+size_t response_tokens(std::span<const Sequence> sequences) {
+  size_t count = 0;
+  for (const Sequence& s : sequences) count += static_cast<size_t>(std::max<int64_t>(0, s.response()));
+  return count;
+}
+
+void check_limits(const LearnerLimits& limits, const ModelConfig& config) {
+  require(limits.micro_tokens >= 1, "learner: micro_tokens={} must be positive", limits.micro_tokens);
+  require(limits.max_length >= 1 && limits.max_length <= config.max_position_embeddings,
+          "learner: max_length={} must be between 1 and the model's max_position_embeddings={}", limits.max_length,
+          config.max_position_embeddings);
+}
+
 }  // namespace
 
 /// A micro-batch laid out for one forward pass. The last token of a sequence is a target only.
@@ -63,6 +90,7 @@ Learner::Learner(Weights& weights, const Network& network, const OpTable& table,
                  const LearnerLimits& limits)
     : weights_(&weights), network_(&network), limits_(limits) {
   const ModelConfig& c = network.config();
+  check_limits(limits, c);
   const int64_t rows = limits.micro_tokens;
   // A micro-batch of T rows has at most T sequences of one row: T blocks; longer sequences need fewer.
   const int64_t blocks = rows / 2 + blocks_of(rows) + 1;
@@ -120,6 +148,10 @@ void Learner::forward(const Packed& batch, Activations& act, float temperature) 
 
 void Learner::score(std::span<const Sequence> sequences, float temperature, std::span<float> logp,
                     std::span<float> entropy) {
+  const size_t count = response_tokens(sequences);
+  require(logp.size() == count, "learner: logp has {} entries for {} response tokens", logp.size(), count);
+  require(entropy.empty() || entropy.size() == count, "learner: entropy has {} entries for {} response tokens",
+          entropy.size(), count);
   int64_t at = 0;
   for (int64_t begin = 0; begin < static_cast<int64_t>(sequences.size());) {
     const int64_t end = micro_end(sequences, begin);
@@ -192,12 +224,9 @@ void Learner::apply(const OptimizerConfig& config, int64_t update, StepResult& r
 
 std::string Learner::locate_non_finite(std::span<const Sequence> sequences) {
   NonFiniteProbe probe;
-  Probe* const before = context_.probe;
-  context_.probe = &probe;
-  std::vector<float> logp;
-  for (const Sequence& s : sequences) logp.resize(logp.size() + static_cast<size_t>(s.response()));
+  const ProbeFor listening(context_, &probe);
+  std::vector<float> logp(response_tokens(sequences));
   score(sequences, 1.0f, logp, {});
-  context_.probe = before;
   return probe.found();
 }
 

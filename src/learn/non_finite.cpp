@@ -22,7 +22,8 @@ void NonFiniteProbe::output(int layer, std::string_view module, const TensorView
       const double x = element(value, r, c);
       if (std::isfinite(x)) continue;
       const std::string where = layer < 0 ? std::string(module) : fmt::format("layers.{}.{}", layer, module);
-      found_ = fmt::format("{}, row {}, column {}: {}", where, r, c, x);
+      // The sign of a NaN differs between backends; the message must not.
+      found_ = fmt::format("{}, row {}, column {}: {}", where, r, c, std::isnan(x) ? std::abs(x) : x);
       return;
     }
   }

@@ -45,12 +45,15 @@ void visit_fields(Config& c, const Visit& v) {
   v("sft.steps", c.sft.steps, "supervised updates before RL");
   v("sft.batch_size", c.sft.batch_size, "sequences an update");
   v("sft.lr", c.sft.lr, "peak learning rate");
-  v("sft.warmup_steps", c.sft.warmup_steps, "linear warm-up, then cosine to a tenth");
+  v("sft.warmup_steps", c.sft.warmup_steps, "linear warm-up");
+  v("sft.lr_end", c.sft.lr_end, "share of the learning rate at the last step, reached by a cosine");
   v("sft.weight_decay", c.sft.weight_decay, "AdamW, on matrices");
   v("rl.steps", c.rl.steps, "policy updates");
   v("rl.train_batch_size", c.rl.train_batch_size, "prompts an update");
   v("rl.n", c.rl.n, "responses a prompt");
-  v("rl.lr", c.rl.lr, "learning rate, constant");
+  v("rl.lr", c.rl.lr, "learning rate");
+  v("rl.warmup_steps", c.rl.warmup_steps, "linear warm-up");
+  v("rl.lr_end", c.rl.lr_end, "share of the learning rate at the last step, reached by a cosine; 1: constant");
   v("rl.weight_decay", c.rl.weight_decay, "AdamW, on matrices");
   v("rl.temperature", c.rl.temperature, "of sampling and of log-probs on both sides");
   v("rl.top_k", c.rl.top_k, "0: all tokens");
@@ -252,7 +255,8 @@ void validate(const RunConfig& c) {
     not_negative(key, static_cast<double>(value));
   }
   for (const auto& [key, value] : {std::pair{"sft.lr", c.sft.lr}, {"rl.lr", c.rl.lr},
-                                   {"sft.weight_decay", c.sft.weight_decay}, {"rl.weight_decay", c.rl.weight_decay}}) {
+                                   {"sft.weight_decay", c.sft.weight_decay}, {"rl.weight_decay", c.rl.weight_decay},
+                                   {"sft.lr_end", c.sft.lr_end}, {"rl.lr_end", c.rl.lr_end}}) {
     not_negative(key, value);
   }
   require(c.rl.temperature > 0, "rl.temperature={}: must be above 0, log-probs divide by it", c.rl.temperature);

@@ -34,7 +34,8 @@ struct SftConfig {
   int64_t steps = 0;
   int64_t batch_size = 128;  ///< sequences an update
   double lr = 3e-3;
-  int64_t warmup_steps = 10;  ///< linear, then cosine to a tenth
+  int64_t warmup_steps = 10;  ///< linear
+  double lr_end = 0.1;        ///< share of lr at the last step; the way there is a cosine
   double weight_decay = 0.0;
 };
 
@@ -42,7 +43,9 @@ struct RlConfig {
   int64_t steps = 0;
   int64_t train_batch_size = 16;  ///< prompts an update
   int64_t n = 8;                  ///< responses a prompt
-  double lr = 3e-4;
+  double lr = 1e-4;
+  int64_t warmup_steps = 10;  ///< linear
+  double lr_end = 1.0;        ///< share of lr at the last step; the way there is a cosine, 1: constant
   double weight_decay = 0.0;
   double temperature = 1.0;
   int64_t top_k = 0;

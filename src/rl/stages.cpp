@@ -24,12 +24,14 @@ OptimizerConfig optimizer(const RunConfig& c, double lr, double weight_decay) {
   return o;
 }
 
-/// Linear warm-up, then a cosine from the peak to a tenth of it.
-double sft_lr(const SftConfig& c, int64_t step) {
-  const double warm = c.warmup_steps > 0 ? std::min(1.0, static_cast<double>(step + 1) / static_cast<double>(c.warmup_steps)) : 1.0;
-  const double progress = static_cast<double>(step) / static_cast<double>(std::max<int64_t>(1, c.steps));
+/// Learning rate of `step`: linear warm-up, then a cosine from lr to lr_end * lr over the stage.
+template <class StageConfig>
+double learning_rate(const StageConfig& c, int64_t step) {
   constexpr double kPi = 3.14159265358979323846;
-  return c.lr * warm * (0.55 + 0.45 * std::cos(kPi * progress));
+  const double warm = step + 1 >= c.warmup_steps ? 1.0 : static_cast<double>(step + 1) / static_cast<double>(c.warmup_steps);
+  const double progress = static_cast<double>(step) / static_cast<double>(std::max<int64_t>(1, c.steps));
+  const double decay = c.lr_end + (1.0 - c.lr_end) * 0.5 * (1.0 + std::cos(kPi * progress));
+  return c.lr * warm * decay;
 }
 
 /// Applies the update, quantizes the weights once and records what it took.
@@ -190,7 +192,7 @@ StepRecord sft_step(const StageContext& ctx, int64_t step) {
     fail(ErrorCode::non_finite, "sft step {}: the loss is not finite; the update was not applied. First bad value: {}",
          step + 1, ctx.engine.learner().locate_non_finite(sequences));
   }
-  finish(ctx, optimizer(ctx.config, sft_lr(c, step), c.weight_decay), step, result, record);
+  finish(ctx, optimizer(ctx.config, learning_rate(c, step), c.weight_decay), step, result, record);
   return record;
 }
 
@@ -225,7 +227,7 @@ StepRecord rl_step(const StageContext& ctx, learn::Stage stage, int64_t step) {
     fail(ErrorCode::non_finite, "{} step {}: {}; the update was not applied. First bad value: {}",
          learn::stage_name(stage), step + 1, error.what(), learner.locate_non_finite(rollout.sequences));
   }
-  finish(ctx, optimizer(ctx.config, c.lr, c.weight_decay), step, result, record);
+    finish(ctx, optimizer(ctx.config, learning_rate(c, step), c.weight_decay), step, result, record);
   for (const auto& [name, value] : loss.metrics()) record.metrics[name] = value;
   return record;
 }

@@ -43,6 +43,9 @@ struct Choice {
 Sampler::Sampler(const Network& network, const OpTable& table, ThreadPool& pool, const SamplerLimits& limits)
     : network_(&network), limits_(limits), slots_(static_cast<size_t>(limits.sequences)) {
   const ModelConfig& c = network.config();
+  require(limits.sequences >= 1, "sampler: sequences={} must be positive", limits.sequences);
+  require(limits.prefill_rows >= 1, "sampler: prefill_rows={} must be positive", limits.prefill_rows);
+  require(limits.max_length >= 2, "sampler: max_length={} must hold a prompt and a response token", limits.max_length);
   require(limits.max_length <= c.max_position_embeddings,
           "sampler: max_length={} exceeds the model's max_position_embeddings={}", limits.max_length,
           c.max_position_embeddings);

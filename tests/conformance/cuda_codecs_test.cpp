@@ -26,7 +26,8 @@ uint32_t bits(float x) { return std::bit_cast<uint32_t>(x); }
 std::vector<float> interesting_values() {
   std::vector<float> values;
   for (uint32_t upper = 0; upper < 0x10000; ++upper) {
-    for (const uint32_t lower : {0u, 1u, 0xFFFFu}) values.push_back(std::bit_cast<float>(upper << 16 | lower));
+    for (const uint32_t lower : {0u, 1u, 0xFFFFu})
+      values.push_back(std::bit_cast<float>(upper << 16 | lower));
   }
   for (const float tie : {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f}) {
     values.push_back(tie);

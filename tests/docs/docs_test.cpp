@@ -1,69 +1,110 @@
-// Documentation that is generated equals what the command prints today.
-//
-// A generated block is everything between the lines
-//   <!-- generated: minite recipes --markdown -->
-//   <!-- end -->
+// The documentation is true: generated tables equal what the command prints today, commands run, listings
+// equal their files, links lead somewhere.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <iterator>
 #include <sstream>
 
+#include "docs/markdown.h"
+#include "minite/model.h"
 #include "support/run_command.h"
 
-namespace minite {
+namespace minite::docs {
 namespace {
 
-constexpr std::string_view kBegin = "<!-- generated: minite ";
-constexpr std::string_view kClose = " -->";
-constexpr std::string_view kEnd = "<!-- end -->";
-
-struct Block {
-  std::vector<std::string> arguments;
-  std::string text;
-};
+namespace fs = std::filesystem;
+using test_support::slurp;
+using test_support::spill;
+using test_support::TempFolder;
 
 std::vector<std::string> words(const std::string& text) {
   std::istringstream stream(text);
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-std::vector<Block> generated_blocks(const std::filesystem::path& file) {
-  std::vector<Block> blocks;
-  std::istringstream lines(test_support::slurp(file));
-  bool inside = false;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.rfind(kBegin, 0) == 0) {
-      EXPECT_FALSE(inside) << file << ": a block begins before the one before it ends";
-      const size_t length = line.size() - kBegin.size() - kClose.size();
-      blocks.push_back({words(line.substr(kBegin.size(), length)), {}});
-      inside = true;
-    } else if (line == kEnd) {
-      inside = false;
-    } else if (inside) {
-      blocks.back().text += line + '\n';
-    }
-  }
-  EXPECT_FALSE(inside) << file << ": a generated block does not end";
-  return blocks;
-}
-
 TEST(Docs, GeneratedBlocksEqualTheCommandsOutput) {
   int count = 0;
-  for (const auto& entry :
-       std::filesystem::recursive_directory_iterator(std::string(MINITE_SOURCE_DIR) + "/docs")) {
-    if (entry.path().extension() != ".md") continue;
-    for (const Block& block : generated_blocks(entry.path())) {
-      const auto result = test_support::run_minite(block.arguments);
+  for (const fs::path& file : documents()) {
+    for (const Block& block : marked_blocks(file, "generated")) {
+      ASSERT_TRUE(block.label.starts_with("minite ")) << file << ": " << block.label;
+      const auto result = test_support::run_minite(words(block.label.substr(7)));
       EXPECT_EQ(result.exit_code, 0) << result.err;
-      EXPECT_EQ(block.text, result.out)
-          << entry.path() << ": run the command in the marker and paste its output";
+      EXPECT_EQ(block.text, result.out) << file << ": run the command in the marker and paste its output";
       ++count;
     }
   }
-  EXPECT_GE(count, 2) << "docs/recipes.md alone holds two";
+  EXPECT_GE(count, 5) << "docs/recipes.md and docs/rl.md hold two each, README.md one";
+}
+
+TEST(Docs, ListingsEqualTheirFiles) {
+  int count = 0;
+  for (const fs::path& file : documents()) {
+    for (const Block& block : marked_blocks(file, "file")) {
+      const std::vector<std::string> fences = fenced_blocks(block.text, "cpp");
+      ASSERT_EQ(fences.size(), 1u) << file << ": " << block.label;
+      EXPECT_EQ(fences[0], slurp(fs::path(MINITE_SOURCE_DIR) / block.label)) << file << ": paste the file";
+      ++count;
+    }
+  }
+  EXPECT_GE(count, 1) << "README.md shows examples/quickstart.cpp";
+}
+
+TEST(Docs, CommandsRun) {
+  int count = 0;
+  for (const fs::path& file : documents()) {
+    for (const std::string& script : fenced_blocks(slurp(file), "sh tested")) {
+      const TempFolder folder;
+      spill(folder / "script.sh", script);
+      const std::string line = "cd " + test_support::quoted(folder.path().string()) + " && PATH=" +
+                               test_support::quoted(fs::path(MINITE_BINARY).parent_path().string()) +
+                               ":$PATH sh -eu script.sh >log 2>&1 </dev/null";
+      EXPECT_EQ(std::system(line.c_str()), 0) << file << '\n' << slurp(folder / "log");
+      ++count;
+    }
+  }
+  EXPECT_GE(count, 2) << "README.md and docs/tasks.md";
+}
+
+TEST(Docs, LinksLeadSomewhere) {
+  for (const fs::path& file : documents()) {
+    for (const std::string& link : file_links(slurp(file)))
+      EXPECT_TRUE(fs::exists(file.parent_path() / link)) << file << ": " << link;
+  }
+}
+
+TEST(Docs, ExampleRuleFilesFitAModel) {
+  ModelConfig config;
+  config.vocab_size = 512;
+  config.hidden_size = 64;
+  config.intermediate_size = 128;
+  config.num_hidden_layers = 6;
+  config.num_attention_heads = 4;
+  config.num_key_value_heads = 2;
+  config.head_dim = 16;
+  config.max_position_embeddings = 256;
+  const TempFolder folder;
+  spill(folder / "config.json", to_json(config));
+  for (const auto& entry : fs::directory_iterator(fs::path(MINITE_SOURCE_DIR) / "examples/rules")) {
+    const auto result = test_support::run_minite(
+        {"describe", "nvfp4_per_token", "--model", folder.path().string(), "--rules", entry.path().string()});
+    EXPECT_EQ(result.exit_code, 0) << entry.path() << ": " << result.err;
+  }
+}
+
+TEST(Markdown, FaultsAreFound) {
+  EXPECT_EQ(fenced_blocks("a\n```sh tested\nx\ny\n```\n```sh\nz\n```\n", "sh tested"),
+            std::vector<std::string>{"x\ny\n"});
+  EXPECT_EQ(file_links("[a](b.md#c) [d](https://e.f) ![g](h.svg) [i](#j)"),
+            (std::vector<std::string>{"b.md", "h.svg"}));
+  const TempFolder folder;
+  spill(folder / "a.md",
+        "<!-- file: x.cpp -->\ntext\n<!-- end -->\nmore\n<!-- generated: minite y -->\n<!-- end -->\n");
+  const std::vector<Block> blocks = marked_blocks(folder / "a.md", "file");
+  ASSERT_EQ(blocks.size(), 1u);
+  EXPECT_EQ(blocks[0].label, "x.cpp");
+  EXPECT_EQ(blocks[0].text, "text\n");
 }
 
 }  // namespace
-}  // namespace minite
+}  // namespace minite::docs

@@ -90,7 +90,7 @@ TEST(Resolve, ARuleWithoutAMatchIsAnError) {
 }
 
 TEST(Resolve, LayersOutsideTheModelAreAnError) {
-  expect_error(ErrorCode::invalid_argument, {"rule 1", "line 2", "layer 4", "0 to 3"},
+  expect_error(ErrorCode::invalid_argument, {"rule 1", "r.yaml:2", "layer 4", "0 to 3"},
                [] { (void)resolved("bf16", "rules:\n  - {layers: 2..4, recipe: fp32}\n"); });
   expect_error(ErrorCode::invalid_argument, {"layer -5"},
                [] { (void)resolved("bf16", "rules:\n  - {layers: -5, recipe: fp32}\n"); });
@@ -104,7 +104,7 @@ TEST(Resolve, KHasToFitTheForwardBlocks) {
                {"layers.0.qkv: K=100 must be a multiple of 16 for nvfp4 (w is 288x100)"},
                [&] { (void)resolve("nvfp4_per_token", {}, modules, 1); });
   EXPECT_NO_THROW((void)resolve("bf16", {}, modules, 1));
-  const std::vector<Rule> rescue = {{"layers.0.qkv", {}, "bf16", 0}};
+  const std::vector<Rule> rescue = {{"layers.0.qkv", {}, "bf16", 0, ""}};
   EXPECT_NO_THROW((void)resolve("nvfp4_per_token", rescue, modules, 1)) << "only the winning recipe counts";
 }
 
@@ -117,7 +117,7 @@ TEST(Resolve, NHasToFitTheBlocksOfDgrad) {
 }
 
 TEST(Resolve, MistakesInValuesAreErrors) {
-  const std::vector<Rule> odd = {{"*", {1}, "bf16", 0}};
+  const std::vector<Rule> odd = {{"*", {1}, "bf16", 0, ""}};
   expect_error(ErrorCode::invalid_argument, {"pairs"},
                [&] { (void)resolve("bf16", odd, small_model(), kLayers); });
   const std::vector<LinearModule> empty = {{"layers.0.o", 0, 0, 64, true}};

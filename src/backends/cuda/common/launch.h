@@ -26,7 +26,8 @@ class DeviceArray {
     check(cudaMalloc(&data_, count * sizeof(T)), "cudaMalloc");
   }
   explicit DeviceArray(std::span<const T> values) : DeviceArray(values.size()) {
-    check(cudaMemcpy(data_, values.data(), values.size_bytes(), cudaMemcpyHostToDevice), "cudaMemcpy to the device");
+    check(cudaMemcpy(data_, values.data(), values.size_bytes(), cudaMemcpyHostToDevice),
+          "cudaMemcpy to the device");
   }
   ~DeviceArray() { cudaFree(data_); }
   DeviceArray(const DeviceArray&) = delete;
@@ -37,7 +38,8 @@ class DeviceArray {
   [[nodiscard]] std::vector<T> to_host() const {
     check(cudaGetLastError(), "launch");
     std::vector<T> values(count_);
-    check(cudaMemcpy(values.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost), "cudaMemcpy to the host");
+    check(cudaMemcpy(values.data(), data_, count_ * sizeof(T), cudaMemcpyDeviceToHost),
+          "cudaMemcpy to the host");
     return values;
   }
 

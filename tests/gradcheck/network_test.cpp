@@ -1,0 +1,132 @@
+// The whole model in FP64: every parameter's gradient of sum c_t logp_t + sum e_t entropy_t.
+#include "gradcheck/differences.h"
+#include "model/network.h"
+#include "support/tiny_model.h"
+
+namespace minite::gradcheck {
+namespace {
+
+ModelConfig config(bool tied) {
+  ModelConfig c;
+  c.vocab_size = 13;
+  c.hidden_size = 12;
+  c.intermediate_size = 10;
+  c.num_hidden_layers = 2;
+  c.num_attention_heads = 4;
+  c.num_key_value_heads = 2;
+  c.head_dim = 6;
+  c.max_position_embeddings = 16;
+  c.rope_theta = 100;
+  c.rms_norm_eps = 1e-3f;
+  c.tie_word_embeddings = tied;
+  return c;
+}
+
+/// Two packed sequences; every row but one is scored.
+class Model {
+ public:
+  explicit Model(bool tied)
+      : weights(config(tied), DType::f64, Purpose::training),
+        cache_(weights),
+        network_(weights, cache_, resolve("fp32", {}, linear_modules(config(tied)), 2), ref::table(), Policy{}) {
+    test_support::fill_strong(weights, 81);
+    for (const int64_t length : {9, 5}) {
+      for (int32_t p = 0; p < length; ++p) {
+        seq_.push_back(length == 9 ? 0 : 1);
+        pos_.push_back(p);
+      }
+    }
+    const auto rows = static_cast<int64_t>(seq_.size());
+    token_ = test_support::random_tokens(rows, 13, 82, 0);
+    for (int32_t r = 1; r < rows; ++r) scored_.push_back(r);
+    target_ = test_support::random_tokens(rows - 1, 13, 82, 1);
+    const int64_t layer = 2 * network_.kv_block_elements() * 8;
+    kv_memory_ = Buffer(2 * layer);
+    for (int64_t i = 0; i < 2; ++i) kv_.layers.push_back({kv_memory_.data() + i * layer, DType::f64, 2, 6, first_block_});
+    Arena measure;
+    (void)network_.place(measure, rows, rows - 1, Keep::for_backward);
+    memory_ = Buffer(measure.peak() + network_.backward_bytes(rows, rows - 1));
+    c_ = Matrix::random(1, rows - 1, 83);
+    e_ = Matrix::random(1, rows - 1, 84);
+    logp_ = entropy_ = lse_ = Matrix(1, rows - 1);
+  }
+
+  double loss() {
+    Arena arena(memory_);
+    Activations act = place(arena);
+    return forward(act);
+  }
+  /// Adds to the main gradients.
+  void add_gradients() {
+    Arena arena(memory_);
+    Activations act = place(arena);
+    (void)forward(act);
+    network_.backward(ref_.context(), arena, rows(), act,
+                      {scored_, target_, kTemperature, lse_.view(), entropy_.view(), c_.view(), e_.view()});
+  }
+
+  Weights weights;
+
+ private:
+  static constexpr float kTemperature = 0.8f;
+
+  [[nodiscard]] Rows rows() const { return {token_, seq_, pos_}; }
+  Activations place(Arena& arena) const {
+    return network_.place(arena, static_cast<int64_t>(token_.size()), static_cast<int64_t>(scored_.size()),
+                          Keep::for_backward);
+  }
+  double forward(Activations& act) {
+    const TensorView hidden = network_.forward(ref_.context(), rows(), kv_, act);
+    network_.gather(ref_.context(), hidden, scored_, act);
+    const TensorView logits = network_.logits(ref_.context(), act, 0, static_cast<int64_t>(scored_.size()));
+    ops::logprob(ref_.context(), {logits, target_, kTemperature, logp_.view(), entropy_.view(), lse_.view()});
+    return logp_.dot(c_) + entropy_.dot(e_);
+  }
+
+  WeightCache cache_;
+  Network network_;
+  Reference ref_;
+  std::vector<int32_t> token_, seq_, pos_, scored_, target_;
+  std::vector<int64_t> first_block_ = {0, 1};
+  Buffer kv_memory_, memory_;
+  KvSet kv_;
+  Matrix c_{0, 0}, e_{0, 0}, logp_{0, 0}, entropy_{0, 0}, lse_{0, 0};
+};
+
+class WholeModel : public testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Embeddings, WholeModel, testing::Bool(),
+                         [](const auto& tied) { return std::string(tied.param ? "tied" : "untied"); });
+
+TEST_P(WholeModel, GradientOfEveryParameter) {
+  Model model(GetParam());
+  model.weights.zero_gradients();
+  model.add_gradients();
+  uint64_t stream = 100;
+  for (const Parameter& p : model.weights.parameters()) {
+    const std::span<double> x(p.weight.as<double>(), static_cast<size_t>(p.weight.size()));
+    const std::span<const double> gradient(p.grad.as<double>(), x.size());
+    const Loss loss = [&] { return model.loss(); };
+    for (int i = 0; i < 2; ++i) check_direction(p.spec.name, x, gradient, loss, stream++);
+    check_elements(p.spec.name, x, gradient, loss, 1e-8, x.size() < 40 ? 5 : x.size() / 6 + 1);
+  }
+}
+
+TEST_P(WholeModel, GradientsAccumulateOverCalls) {
+  Model model(GetParam());
+  model.weights.zero_gradients();
+  model.add_gradients();
+  std::vector<double> once;
+  for (const Parameter& p : model.weights.parameters()) {
+    once.insert(once.end(), p.grad.as<double>(), p.grad.as<double>() + p.grad.size());
+  }
+  model.add_gradients();
+  size_t i = 0;
+  for (const Parameter& p : model.weights.parameters()) {
+    for (int64_t j = 0; j < p.grad.size(); ++j, ++i) {
+      ASSERT_NEAR(p.grad.as<double>()[j], 2 * once[i], 1e-12 * (1 + std::abs(once[i]))) << p.spec.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace minite::gradcheck

@@ -1,0 +1,122 @@
+// Backward ops against central differences of their forward ops, element by element, in FP64.
+#include "gradcheck/differences.h"
+#include "model/network.h"
+
+namespace minite::gradcheck {
+namespace {
+
+TEST(Ops, RmsNorm) {
+  Reference ref;
+  constexpr int64_t kRows = 3, kGroups = 2, kDim = 19;
+  for (const bool with_residual : {false, true}) {
+    Matrix x = Matrix::random(kRows, kGroups * kDim, 1), w = Matrix::random(1, kDim, 2), c = Matrix::random(kRows, kGroups * kDim, 3);
+    Matrix residual = Matrix::random(kRows, kGroups * kDim, 4);
+    Matrix y(kRows, kGroups * kDim), rstd(kRows, kGroups), dx(kRows, kGroups * kDim), dw(1, kDim);
+    // The residual's own loss is <residual, x>: dx includes it.
+    const Loss loss = [&] {
+      ops::rmsnorm(ref.context(), {x.view(), w.view(), 1e-2f, kGroups, y.view(), rstd.view()});
+      return y.dot(c) + (with_residual ? x.dot(residual) : 0.0);
+    };
+    (void)loss();
+    std::fill(dw.data.begin(), dw.data.end(), 0.5);  // gradients accumulate
+    ops::rmsnorm_backward(ref.context(), {c.view(), x.view(), w.view(), rstd.view(), kGroups,
+                                          with_residual ? residual.view() : TensorView{}, dx.view(), dw.view()});
+    for (double& g : dw.data) g -= 0.5;
+    check_elements("dx", x.data, dx.data, loss);
+    check_elements("dweight", w.data, dw.data, loss);
+  }
+}
+
+TEST(Ops, Rope) {
+  Reference ref;
+  constexpr int64_t kHeads = 3, kDim = 10;
+  std::vector<float> angles(20 * kDim);
+  const TensorView table(angles.data(), 20, kDim);
+  fill_rope_table(table, 100.0);
+  const std::vector<int32_t> pos = {0, 7, 19};
+  Matrix x = Matrix::random(3, kHeads * kDim, 5), c = Matrix::random(3, kHeads * kDim, 6), y(3, kHeads * kDim);
+  const Loss loss = [&] {
+    y = x;
+    ops::rope(ref.context(), {y.view(), table, pos, kHeads, Direction::forward});
+    return y.dot(c);
+  };
+  Matrix dx = c;
+  ops::rope(ref.context(), {dx.view(), table, pos, kHeads, Direction::backward});
+  check_elements("dx", x.data, dx.data, loss);
+}
+
+TEST(Ops, Swiglu) {
+  Reference ref;
+  Matrix x = Matrix::random(4, 2 * 9, 7, 4.0), c = Matrix::random(4, 9, 8), y(4, 9), dx(4, 2 * 9);
+  const Loss loss = [&] {
+    ops::swiglu(ref.context(), {x.view(), y.view()});
+    return y.dot(c);
+  };
+  ops::swiglu_backward(ref.context(), {c.view(), x.view(), dx.view()});
+  check_elements("dx", x.data, dx.data, loss);
+}
+
+TEST(Ops, Embedding) {
+  Reference ref;
+  const std::vector<int32_t> token = {2, 0, 2, 4, 2};
+  Matrix table = Matrix::random(6, 7, 9), c = Matrix::random(5, 7, 10), y(5, 7), dtable(6, 7);
+  const Loss loss = [&] {
+    ops::embedding(ref.context(), {token, table.view(), y.view()});
+    return y.dot(c);
+  };
+  ops::embedding_backward(ref.context(), {token, c.view(), dtable.view()});
+  check_elements("dtable", table.data, dtable.data, loss);
+}
+
+TEST(Ops, LogprobAndEntropy) {
+  Reference ref;
+  constexpr int64_t kRows = 3, kVocab = 1030;  // crosses a tile of 1024
+  const std::vector<int32_t> target = {0, 1027, 511};
+  for (const bool with_entropy : {false, true}) {
+    Matrix x = Matrix::random(kRows, kVocab, 11, 6.0), c = Matrix::random(1, kRows, 12), e = Matrix::random(1, kRows, 13);
+    Matrix logp(1, kRows), entropy(1, kRows), lse(1, kRows), dx(kRows, kVocab);
+    const Loss loss = [&] {
+      ops::logprob(ref.context(), {x.view(), target, 0.7f, logp.view(), entropy.view(), lse.view()});
+      return logp.dot(c) + (with_entropy ? entropy.dot(e) : 0.0);
+    };
+    (void)loss();
+    ops::logprob_backward(ref.context(), {x.view(), target, 0.7f, lse.view(), entropy.view(), c.view(),
+                                          with_entropy ? e.view() : TensorView{}, dx.view()});
+    check_elements("dlogits", x.data, dx.data, loss, 1e-8, with_entropy ? 1 : 3);
+  }
+}
+
+/// Packed sequences of 3, 70 (two key blocks) and 1 rows; 6 heads share 2 key/value heads.
+TEST(Ops, Attention) {
+  Reference ref;
+  constexpr int64_t kHeads = 6, kKv = 2, kDim = 5;
+  const std::vector<int64_t> lengths = {3, 70, 1}, first_block = {0, 1, 3};
+  std::vector<int32_t> seq, pos;
+  for (size_t s = 0; s < lengths.size(); ++s) {
+    for (int32_t p = 0; p < lengths[s]; ++p) seq.push_back(static_cast<int32_t>(s)), pos.push_back(p);
+  }
+  const auto rows = static_cast<int64_t>(seq.size());
+  Matrix q = Matrix::random(rows, kHeads * kDim, 14, 2.0), k = Matrix::random(rows, kKv * kDim, 15, 2.0);
+  Matrix v = Matrix::random(rows, kKv * kDim, 16), c = Matrix::random(rows, kHeads * kDim, 17);
+  Matrix o(rows, kHeads * kDim), lse(rows, kHeads), dq(rows, kHeads * kDim), dk(rows, kKv * kDim), dv(rows, kKv * kDim);
+  KvStore kv{nullptr, DType::f64, kKv, kDim, first_block};
+  std::vector<double> store(static_cast<size_t>(4 * kv.block_elements()));
+  kv.data = store.data();
+  const Loss loss = [&] {
+    ops::kv_write(ref.context(), {k.view(), v.view(), seq, pos, kv});
+    ops::attention(ref.context(), {q.view(), seq, pos, kv, kHeads, o.view(), lse.view()});
+    return o.dot(c);
+  };
+  (void)loss();
+  ops::attention_backward(ref.context(), {c.view(), q.view(), o.view(), lse.view(), seq, pos, kv, kHeads, dq.view(),
+                                          dk.view(), dv.view()});
+  check_elements("dq", q.data, dq.data, loss, 1e-8, 41);
+  check_elements("dk", k.data, dk.data, loss, 1e-8, 17);
+  check_elements("dv", v.data, dv.data, loss, 1e-8, 17);
+  check_direction("dq", q.data, dq.data, loss, 18);
+  check_direction("dk", k.data, dk.data, loss, 19);
+  check_direction("dv", v.data, dv.data, loss, 20);
+}
+
+}  // namespace
+}  // namespace minite::gradcheck

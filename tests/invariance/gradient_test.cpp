@@ -1,0 +1,142 @@
+// One update of the learner, forward and backward, leaves the same bits on every backend, with any number of
+// threads, every time.
+#include "invariance/invariance.h"
+#include "support/tiny_model.h"
+
+namespace minite::invariance {
+namespace {
+using namespace test_support;
+
+class Gradients : public RecipeTest {};
+MINITE_RECIPES(Gradients, Which::all);
+
+/// What an update leaves behind.
+struct State {
+  std::vector<float> logp, entropy;
+  std::vector<std::byte> gradients, optimizer, weights;
+  float clip = 0;
+  friend bool operator==(const State& a, const State& b) {
+    return same_bits(a.logp, b.logp) && same_bits(a.entropy, b.entropy) && a.gradients == b.gradients &&
+           a.optimizer == b.optimizer && a.weights == b.weights && a.clip == b.clip;
+  }
+};
+
+/// Lengths are no multiples of a block: 9 + 70 rows, then 4 rows, as micro-batches; 70 keys cross a block.
+std::vector<Sequence> batch() {
+  return {{random_tokens(10, 40, 61, 0), 2}, {random_tokens(71, 40, 61, 1), 30}, {random_tokens(5, 40, 61, 2), 1}};
+}
+
+State update(const ModelConfig& config, const std::string& recipe, const OpTable& table, int threads) {
+  Weights weights(config, DType::bf16, Purpose::training);
+  fill_strong(weights, 61);
+  Sides sides(weights, {recipe, &table, threads, {1, 80, 80}, {80, 80}, {Policy::Kind::fastest, {}}});
+  State state;
+  int micro = 0;
+  StepResult result = sides.learner.accumulate(
+      batch(), 0.9f, Learner::EntropyGradient::wanted, [&](const MicroBatch& m) {
+        ++micro;
+        state.logp.insert(state.logp.end(), m.logp.begin(), m.logp.end());
+        state.entropy.insert(state.entropy.end(), m.entropy.begin(), m.entropy.end());
+        for (size_t i = 0; i < m.dlogp.size(); ++i) {
+          m.dlogp[i] = i % 3 == 0 ? 0.75f : -1.0f / static_cast<float>(i + 1);
+          m.dentropy[i] = 0.01f * static_cast<float>(i % 5);
+        }
+      });
+  EXPECT_EQ(micro, 2);
+  OptimizerConfig optimizer;
+  optimizer.weight_decay = 0.1f;
+  sides.learner.apply(optimizer, 1, result);
+  state.clip = result.clip_scale;
+  const auto append = [](std::vector<std::byte>& to, const TensorView& t) {
+    const auto bytes = bytes_of(t);
+    to.insert(to.end(), bytes.begin(), bytes.end());
+  };
+  for (const Parameter& p : weights.parameters()) {
+    append(state.gradients, p.grad);
+    for (const TensorView& t : {p.master, p.m, p.v}) append(state.optimizer, t);
+    append(state.weights, p.weight);
+  }
+  return state;
+}
+
+TEST_P(Gradients, AreBitIdenticalOnEveryBackendWithAnyThreads) {
+  for (const ModelConfig& config : {tiny_config(32, true), tiny_config(24, false)}) {
+    const State expected = update(config, GetParam(), fast_table(), 1);
+    EXPECT_LT(expected.clip, 1.0f) << "clipping should take part";
+    for (const OpTable* table : cpu_tables()) {
+      for (const int threads : {1, 2, 3}) {
+        if (table == &ref::table() && threads != 2) continue;  // ref is sequential
+        const State state = update(config, GetParam(), *table, threads);
+        const std::string what = fmt::format("{}, {} threads", table->name, threads);
+        EXPECT_TRUE(same_bits(state.logp, expected.logp)) << what << ": forward";
+        EXPECT_TRUE(state.gradients == expected.gradients) << what << ": backward";
+        EXPECT_TRUE(state == expected) << what << ": optimizer";
+      }
+    }
+  }
+}
+
+TEST_P(Gradients, RepeatBitForBit) {
+  const State expected = update(tiny_config(), GetParam(), fast_table(), 3);
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(update(tiny_config(), GetParam(), fast_table(), 3) == expected) << i;
+}
+
+/// A step on a model that has stepped before equals the same step on a copy that was restored.
+TEST_P(Gradients, DoNotDependOnEarlierBatches) {
+  Weights weights(tiny_config(), DType::bf16, Purpose::training);
+  fill_strong(weights, 62);
+  Sides sides(weights, {GetParam(), &fast_table(), 2, {1, 80, 80}, {512, 80}, {Policy::Kind::fastest, {}}});
+  const auto gradients = [&](std::span<const Sequence> sequences) {
+    (void)sides.learner.accumulate(sequences, 1.0f, Learner::EntropyGradient::none, [](const MicroBatch& m) {
+      std::fill(m.dlogp.begin(), m.dlogp.end(), -0.5f);
+    });
+    std::vector<std::byte> all;
+    for (const Parameter& p : weights.parameters()) {
+      const auto bytes = bytes_of(p.grad);
+      all.insert(all.end(), bytes.begin(), bytes.end());
+    }
+    return all;
+  };
+  const auto all = batch();
+  const auto expected = gradients(std::span(all).first(1));
+  (void)gradients(all);
+  EXPECT_EQ(gradients(std::span(all).first(1)), expected);
+}
+
+class Scoring : public RecipeTest {};
+MINITE_RECIPES(Scoring, Which::row_local);
+
+TEST_P(Scoring, DoesNotDependOnMicroBatches) {
+  Weights weights(tiny_config(), DType::bf16, Purpose::training);
+  fill_strong(weights, 63);
+  std::vector<Sequence> sequences;
+  for (uint64_t s = 0; s < 12; ++s) {
+    sequences.push_back({random_tokens(20 + 11 * static_cast<int64_t>(s), 40, 63, s), 1});
+  }
+  Scores expected;
+  for (const int64_t micro : {4096, 140, 200, 333, 1000}) {
+    Sides sides(weights, {GetParam(), &fast_table(), 2, {1, 160, 160}, {micro, 160}, {}});
+    const Scores scores = score(sides.learner, sequences);
+    if (expected.logp.empty()) expected = scores;
+    EXPECT_GT(scores.logp.size(), static_cast<size_t>(Network::kLogitRows));
+    EXPECT_TRUE(same_bits(scores, expected)) << micro;
+  }
+}
+
+/// The forward pass of an update is the one that scores.
+TEST_P(Scoring, IsTheForwardPassOfAnUpdate) {
+  Weights weights(tiny_config(24, true), DType::bf16, Purpose::training);
+  fill_strong(weights, 64);
+  Sides sides(weights, {GetParam(), &fast_table(), 2, {1, 80, 80}, {100, 80}, {}});
+  const Scores scores = score(sides.learner, batch(), 0.7f);
+  Scores updating;
+  (void)sides.learner.accumulate(batch(), 0.7f, Learner::EntropyGradient::none, [&](const MicroBatch& m) {
+    EXPECT_TRUE(m.dentropy.empty());
+    updating.logp.insert(updating.logp.end(), m.logp.begin(), m.logp.end());
+    updating.entropy.insert(updating.entropy.end(), m.entropy.begin(), m.entropy.end());
+  });
+  EXPECT_TRUE(same_bits(scores, updating));
+}
+
+}  // namespace
+}  // namespace minite::invariance

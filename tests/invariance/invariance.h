@@ -1,0 +1,38 @@
+#pragma once
+// Suites that run once for each recipe of the table, and the gap of two lists of log-probs.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "minite/recipe.h"
+#include "minite/rl.h"
+
+namespace minite::invariance {
+
+enum class Which { all, row_local };
+
+inline std::vector<std::string> recipe_names(Which which) {
+  std::vector<std::string> names;
+  for (const RecipeSpec& row : recipes()) {
+    if (which == Which::all || row.params.row_local()) names.emplace_back(row.name);
+  }
+  return names;
+}
+
+class RecipeTest : public testing::TestWithParam<std::string> {};
+
+#define MINITE_RECIPES(Suite, which)                                              \
+  INSTANTIATE_TEST_SUITE_P(Recipe, Suite, testing::ValuesIn(recipe_names(which)), \
+                           [](const auto& recipe) { return recipe.param; })
+
+/// The gap as a run reports it, every token valid, all in one response.
+inline rl::GapStats gap_between(const std::vector<float>& learner, const std::vector<float>& sampler) {
+  const std::vector<double> old(learner.begin(), learner.end()), recorded(sampler.begin(), sampler.end());
+  const std::vector<int64_t> offsets = {0, static_cast<int64_t>(old.size())};
+  const std::vector<uint8_t> mask(old.size(), 1);
+  const std::vector<double> advantage(old.size(), 1.0);
+  return rl::gap_stats({offsets, recorded, old, mask, advantage});
+}
+
+}  // namespace minite::invariance
