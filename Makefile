@@ -4,6 +4,7 @@
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 SETUP ?= tools/setup.sh
 CTEST_FLAGS ?=
+BENCH_FLAGS ?=
 
 .DEFAULT_GOAL := build
 .PHONY: build demo test bench test-sanitize test-cuda-build format tidy clean
@@ -26,12 +27,13 @@ test-sanitize:
 
 test-cuda-build:
 	@$(SETUP) build
-	@tools/test.sh cuda $(JOBS) $(CTEST_FLAGS)
+	@tools/test.sh cuda $(JOBS) -L gpu $(CTEST_FLAGS)
 
 bench:
 	@$(SETUP) bench
 	@cmake --preset bench --log-level=NOTICE
-	@cmake --build --preset bench --parallel $(JOBS)
+	@cmake --build --preset bench --parallel $(JOBS) --target bench_kernels
+	@build/bench/bench/bench_kernels $(BENCH_FLAGS)
 
 format:
 	@$(SETUP) lint

@@ -1,0 +1,151 @@
+// Codes, block scales, amaxes and decoded values of Transformer Engine's reference quantizer, byte for byte, on
+// every backend that runs here. tests/golden/README.md says where the vectors come from; `test_golden
+// --te=FILE` checks another file of the same keys (FAMILY/DTYPE/SHAPE/PATTERN/FIELD).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "backends/registry.h"
+#include "core/memory.h"
+#include "io/safetensors.h"
+#include "ops/ops.h"
+
+namespace minite {
+std::string g_te_file = MINITE_SOURCE_DIR "/tests/golden/transformer_engine.safetensors";
+
+namespace {
+
+struct Family {
+  const char* name;
+  QuantSpec spec;
+};
+constexpr Family kFamilies[] = {
+    {"tensor1d", {FormatId::nvfp4, OuterScale::tensor, Convention::te}},
+    {"row1d", {FormatId::nvfp4, OuterScale::row, Convention::te}},
+    {"mxfp8_1d", {FormatId::mxfp8, OuterScale::none, Convention::te}},
+};
+
+/// "row1d/bf16/16x16/boundary" of "row1d/bf16/16x16/boundary/codes".
+std::string case_of(const std::string& key) { return key.substr(0, key.rfind('/')); }
+
+TensorView view_of(const io::TensorInfo& t, Buffer& memory) {
+  memory = Buffer(static_cast<int64_t>(t.bytes.size()));
+  std::memcpy(memory.data(), t.bytes.data(), t.bytes.size());
+  const DType dtype = t.type == io::StoredType::bf16 ? DType::bf16 : DType::f32;
+  return {memory.data(), dtype, t.shape[0], t.shape[1]};
+}
+
+/// How bytes are compared. E4M3 has two NaNs, 0x7F and 0xFF; which one the reference wrote depends on whether
+/// its vector or its tail loop handled the element (one file holds both in one tensor), so they count as equal.
+enum class Bytes : uint8_t { exact, e4m3_nan };
+
+/// First byte that differs from the stored tensor, described; "" when all agree. Rows of the stored tensor
+/// past ours (padding) are ignored.
+std::string first_difference(const io::TensorInfo& want, const void* got, int64_t bytes, Bytes how) {
+  const auto* a = reinterpret_cast<const uint8_t*>(want.bytes.data());
+  const auto* b = static_cast<const uint8_t*>(got);
+  for (int64_t i = 0; i < bytes; ++i) {
+    const bool both_nan = how == Bytes::e4m3_nan && (a[i] & 0x7F) == 0x7F && (b[i] & 0x7F) == 0x7F;
+    if (a[i] != b[i] && !both_nan) return "byte " + std::to_string(i) + ": " + std::to_string(b[i]) + ", expected " + std::to_string(a[i]);
+  }
+  return {};
+}
+
+/// FP32 values; NaN equals NaN, and the sign of zero does not count.
+std::string first_float_difference(const io::TensorInfo& want, const float* got) {
+  for (int64_t i = 0; i < want.count(); ++i) {
+    float expected;
+    std::memcpy(&expected, want.bytes.data() + i * 4, 4);
+    if (expected == got[i] || (std::isnan(expected) && std::isnan(got[i]))) continue;
+    return "element " + std::to_string(i) + ": " + std::to_string(got[i]) + ", expected " + std::to_string(expected);
+  }
+  return {};
+}
+
+class TransformerEngine : public ::testing::Test {
+ protected:
+  io::SafetensorsFile file_{g_te_file};
+  ThreadPool pool_{2};
+  int compared_ = 0;
+
+  [[nodiscard]] const io::TensorInfo* find(const std::string& key) const {
+    const auto it = file_.tensors().find(key);
+    return it == file_.tensors().end() ? nullptr : &it->second;
+  }
+
+  void check_bytes(const std::string& key, const void* got, int64_t bytes, Bytes how = Bytes::exact) {
+    const io::TensorInfo* want = find(key);
+    if (want == nullptr) return;
+    EXPECT_EQ(first_difference(*want, got, bytes, how), "") << key;
+    ++compared_;
+  }
+
+  void check_half(const std::string& name, const std::string& suffix, const Context& ctx, const TensorView& x,
+                  Orientation along, const QuantSpec& spec) {
+    if (find(name + "/codes" + suffix) == nullptr) return;
+    const bool rows = along == Orientation::rows;
+    const int64_t m = rows ? x.rows : x.cols, k = rows ? x.cols : x.rows;
+    Buffer memory(QTensor::bytes(spec, m, k));
+    const QTensor q = QTensor::place(spec, m, k, memory.data());
+    ops::quantize(ctx, {x, along, q});
+    check_bytes(name + "/codes" + suffix, q.codes, m * q.code_stride());
+    check_bytes(name + "/scale" + suffix, q.block_scales, m * q.scale_stride(),
+                spec.format == FormatId::nvfp4 ? Bytes::e4m3_nan : Bytes::exact);
+    const io::TensorInfo* amax = find(name + "/amax" + suffix);
+    if (amax != nullptr) {
+      EXPECT_EQ(first_float_difference(*amax, q.amax), "") << name << " amax" << suffix;
+      ++compared_;
+    }
+    const io::TensorInfo* deq = rows ? find(name + "/deq") : nullptr;
+    if (deq == nullptr) return;
+    std::vector<float> y(static_cast<size_t>(m * k));
+    ops::dequantize(ctx, {q, TensorView(y.data(), m, k)});
+    EXPECT_EQ(first_float_difference(*deq, y.data()), "") << name << " deq";
+    ++compared_;
+  }
+
+  void check_family(const OpTable& table, const std::string& prefix, const Family& family) {
+    const Context ctx{&table, &pool_, nullptr, {}};
+    std::set<std::string> cases;
+    const std::string start = prefix + family.name + "/";
+    for (const auto& [key, info] : file_.tensors()) {
+      if (key.starts_with(start)) cases.insert(case_of(key));
+    }
+    for (const std::string& name : cases) {
+      const std::string tail = name.substr(start.size());
+      const io::TensorInfo* input = find(prefix + "inputs/" + tail);
+      ASSERT_NE(input, nullptr) << name;
+      Buffer memory;
+      const TensorView x = view_of(*input, memory);
+      check_half(name, "", ctx, x, Orientation::rows, family.spec);
+      check_half(name, "_t", ctx, x, Orientation::columns, family.spec);
+    }
+  }
+};
+
+TEST_F(TransformerEngine, EveryByteOnEveryBackend) {
+  for (const Backend& backend : backends()) {
+    if (backend.table == nullptr) continue;
+    SCOPED_TRACE(std::string(backend.name));
+    for (const Family& family : kFamilies) {
+      for (const char* prefix : {"", "nonfinite/"}) check_family(*backend.table, prefix, family);
+    }
+  }
+  RecordProperty("tensors_compared", compared_);
+  EXPECT_GT(compared_, 500);
+}
+
+}  // namespace
+}  // namespace minite
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view arg = argv[i];
+    if (arg.starts_with("--te=")) minite::g_te_file = std::string(arg.substr(5));
+  }
+  return RUN_ALL_TESTS();
+}
