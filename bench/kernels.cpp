@@ -1,126 +1,134 @@
-// The quantizer and the matrix product of every format, on one thread and on all: elements and floating point
-// operations a second. Weights are [1024, 1024]; M is the number of tokens. MINITE_BACKEND chooses the
-// backend.
+// Kernels of the engine beside their rivals. Each rate is items a second: elements for quantizers, floating
+// point operations for products. Random interleaving of Google Benchmark keeps slow phases of the machine
+// from favouring one side:
+//   bench_kernels --benchmark_enable_random_interleaving=true --benchmark_repetitions=5
+//                 --benchmark_report_aggregates_only=true
 #include <benchmark/benchmark.h>
-#include <fmt/format.h>
 
-#include <algorithm>
+#include <cmath>
+#include <vector>
 
-#include "backends/registry.h"
-#include "core/env.h"
 #include "core/memory.h"
 #include "core/philox.h"
-#include "minite/error.h"
+#include "minite/ops.h"
 
-namespace minite::bench {
+#ifdef MINITE_HAVE_OPENBLAS
+#include <cblas.h>
+#endif
+
+namespace minite {
 namespace {
 
-constexpr int64_t kWidth = 1024;
-
-/// The tightest outer scale of a format.
-QuantSpec spec_of(const Format& format) {
-  return {format.id, format.outer_scale ? OuterScale::row : OuterScale::none, Convention::te};
+Runtime& runtime() {
+  static Runtime r;
+  return r;
 }
 
-/// Sums of uniform numbers: roughly normal, and cheap.
-void fill(const TensorView& x, uint64_t key) {
-  for (int64_t i = 0; i < x.size(); ++i) {
-    const auto words = Philox::generate(key, static_cast<uint64_t>(i), 0);
-    const float sum = Philox::unit(words[0]) + Philox::unit(words[1]) + Philox::unit(words[2]) +
-                      Philox::unit(words[3]) - 2.0f;
-    if (x.dtype == DType::bf16) {
-      x.as<bf16>()[i] = bf16(sum);
-    } else {
-      x.as<float>()[i] = sum;
+/// A matrix of normal values in bf16; activations get one row in 64 scaled up, as outlier tokens do.
+class Matrix {
+ public:
+  Matrix(int64_t rows, int64_t cols, double scale, uint64_t seed, bool outliers)
+      : memory_(rows * cols * 2), view_(memory_.data(), DType::bf16, rows, cols) {
+    for (int64_t i = 0; i < rows * cols; ++i) {
+      const auto w = Philox::generate(seed, static_cast<uint64_t>(i), 0);
+      const double u = (w[0] + 0.5) * 0x1p-32, v = w[1] * 0x1p-32;
+      const double row_scale = outliers && (i / cols) % 64 == 0 ? 30.0 : 1.0;
+      const double x = scale * row_scale * std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v);
+      view_.as<bf16>()[i] = bf16(static_cast<float>(x));
     }
   }
-}
+  [[nodiscard]] const TensorView& view() const { return view_; }
+  [[nodiscard]] std::vector<float> widened() const {
+    return {view_.as<const bf16>(), view_.as<const bf16>() + view_.size()};
+  }
 
-/// A matrix in one format: dense, or quantized from BF16.
-struct Matrix {
-  Buffer dense_memory, code_memory;
-  Operand operand;
+ private:
+  Buffer memory_;
+  TensorView view_;
+};
 
-  Matrix(const OpTable& op, ThreadPool& pool, const Format& format, int64_t rows, uint64_t key) {
-    const DType dtype = format.element == Element::fp32 ? DType::f32 : DType::bf16;
-    dense_memory = Buffer(rows * kWidth * dtype_size(dtype));
-    const TensorView x(dense_memory.data(), dtype, rows, kWidth);
-    fill(x, key);
-    operand = Operand::of(x);
-    if (format.block == 0) return;
-    const QuantSpec spec = spec_of(format);
-    code_memory = Buffer(QTensor::bytes(spec, rows, kWidth));
-    const QTensor q = QTensor::place(spec, rows, kWidth, code_memory.data());
-    op.quantize({x, Orientation::rows, q}, {&pool, {}});
-    operand = Operand::of(q);
+struct Codes {
+  Buffer memory;
+  QTensor q;
+  Codes(const QuantSpec& spec, const TensorView& x)
+      : memory(QTensor::bytes(spec, x.rows, x.cols)), q(QTensor::place(spec, x.rows, x.cols, memory.data())) {
+    quantize(runtime(), x, q);
   }
 };
 
-void gemm(benchmark::State& state, const OpTable& op, const Format& format, int threads) {
-  ThreadPool pool(threads);
-  const int64_t m = state.range(0);
-  const Matrix a(op, pool, format, m, 1);
-  const Matrix b(op, pool, format, kWidth, 2);
-  const Buffer y(m * kWidth * dtype_size(DType::bf16));
-  const GemmProblem problem{format.id, format.id, DType::bf16, kWidth, kWidth};
-  const Buffer scratch(op.gemm_scratch(problem, m, pool.threads()));
-  const GemmArgs args{
-      a.operand, b.operand, {}, TensorView(y.data(), DType::bf16, m, kWidth), Output::overwrite};
-  for (auto _ : state) {
-    op.gemm(args, {&pool, {scratch.data(), static_cast<size_t>(scratch.size())}});
-    benchmark::ClobberMemory();
-  }
-  state.counters["FLOP/s"] = benchmark::Counter(2.0 * static_cast<double>(m * kWidth * kWidth),
-                                                benchmark::Counter::kIsIterationInvariantRate);
+constexpr QuantSpec kNvfp4Row{FormatId::nvfp4, OuterScale::row, Convention::te};
+constexpr QuantSpec kMxfp8{FormatId::mxfp8, OuterScale::none, Convention::te};
+
+void quantize_rows(benchmark::State& state, const QuantSpec& spec) {
+  const Matrix x(4096, state.range(0), 1.0, 1, true);
+  Codes out(spec, x.view());
+  for (auto _ : state) quantize(runtime(), x.view(), out.q);
+  state.SetItemsProcessed(state.iterations() * x.view().size());
 }
 
-void quantize(benchmark::State& state, const OpTable& op, const Format& format, int threads) {
-  ThreadPool pool(threads);
-  const int64_t m = state.range(0);
-  const Buffer memory(m * kWidth * dtype_size(DType::bf16));
-  const TensorView x(memory.data(), DType::bf16, m, kWidth);
-  fill(x, 3);
-  const QuantSpec spec = spec_of(format);
-  const Buffer codes(QTensor::bytes(spec, m, kWidth));
-  const QuantizeArgs args{x, Orientation::rows, QTensor::place(spec, m, kWidth, codes.data())};
-  for (auto _ : state) {
-    op.quantize(args, {&pool, {}});
-    benchmark::ClobberMemory();
+/// M, N, K of the state; formats of both operands, or bf16 when a spec is not quantized.
+void product(benchmark::State& state, const QuantSpec& a_spec, const QuantSpec& b_spec) {
+  const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
+  const Matrix x(m, k, 1.0, 1, true), w(n, k, 0.02, 2, false);
+  std::vector<bf16> y(static_cast<size_t>(m * n));
+  const TensorView out(y.data(), m, n);
+  if (a_spec.quantized()) {
+    const Codes a(a_spec, x.view()), b(b_spec, w.view());
+    for (auto _ : state) qgemm(runtime(), a.q, b.q, out);
+  } else if (b_spec.quantized()) {
+    const Codes b(b_spec, w.view());
+    for (auto _ : state) qgemm(runtime(), x.view(), b.q, out);
+  } else {
+    for (auto _ : state) qgemm(runtime(), x.view(), w.view(), out);
   }
-  state.SetItemsProcessed(state.iterations() * m * kWidth);
+  state.SetItemsProcessed(state.iterations() * 2 * m * n * k);
 }
 
-void add_benchmarks(const OpTable& op) {
-  for (const Format& format : formats()) {
-    for (const int threads : {1, 0}) {
-      const std::string who =
-          fmt::format("{}/{}/{}", op.name, format.name, threads == 1 ? "one thread" : "all threads");
-      benchmark::RegisterBenchmark(("gemm/" + who).c_str(), gemm, op, format, threads)
-          ->ArgName("M")
-          ->Arg(1)
-          ->Arg(64)
-          ->Arg(512)
-          ->UseRealTime();
-      if (format.block == 0) continue;
-      benchmark::RegisterBenchmark(("quantize/" + who).c_str(), quantize, op, format, threads)
-          ->ArgName("M")
-          ->Arg(4096)
-          ->UseRealTime();
-    }
+#ifdef MINITE_HAVE_OPENBLAS
+void openblas_sgemm(benchmark::State& state) {
+  const int64_t m = state.range(0), n = state.range(1), k = state.range(2);
+  const std::vector<float> x = Matrix(m, k, 1.0, 1, true).widened(),
+                           w = Matrix(n, k, 0.02, 2, false).widened();
+  std::vector<float> y(static_cast<size_t>(m * n));
+  const auto dim = [](int64_t v) { return static_cast<int>(v); };
+  for (auto _ : state) {
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, dim(m), dim(n), dim(k), 1.0f, x.data(), dim(k),
+                w.data(), dim(k), 0.0f, y.data(), dim(n));
   }
+  state.SetItemsProcessed(state.iterations() * 2 * m * n * k);
+}
+#endif
+
+void shapes(benchmark::internal::Benchmark* b) {
+  b->ArgNames({"M", "N", "K"})
+      ->Args({1024, 1024, 1024})
+      ->Args({4096, 512, 96})
+      ->Args({16, 1024, 1024})
+      ->UseRealTime();
 }
 
 }  // namespace
-}  // namespace minite::bench
+}  // namespace minite
 
 int main(int argc, char** argv) {
+  using namespace minite;
+  const QuantSpec bf16_spec;
+  for (const auto& [name, spec] : {std::pair{"nvfp4_row", kNvfp4Row}, {"mxfp8", kMxfp8}}) {
+    benchmark::RegisterBenchmark((std::string("quantize/") + name).c_str(), quantize_rows, spec)
+        ->ArgName("K")
+        ->Arg(1024)
+        ->UseRealTime();
+  }
+  shapes(benchmark::RegisterBenchmark("gemm/nvfp4_nvfp4", product, kNvfp4Row, kNvfp4Row));
+  shapes(benchmark::RegisterBenchmark("gemm/bf16_nvfp4", product, bf16_spec, kNvfp4Row));
+  shapes(benchmark::RegisterBenchmark("gemm/mxfp8_mxfp8", product, kMxfp8, kMxfp8));
+  shapes(benchmark::RegisterBenchmark("gemm/bf16_bf16", product, bf16_spec, bf16_spec));
+#ifdef MINITE_HAVE_OPENBLAS
+  shapes(benchmark::RegisterBenchmark("gemm/openblas_sgemm", openblas_sgemm));
+#endif
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  try {
-    minite::bench::add_benchmarks(minite::backend(minite::env_backend()));
-    benchmark::RunSpecifiedBenchmarks();
-  } catch (const minite::Error& error) {
-    fmt::print(stderr, "bench_kernels: {}\n", error.what());
-    return error.exit_code();
-  }
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  return 0;
 }

@@ -61,10 +61,10 @@ struct RecipeSpec {
 
 /// A linear layer as rules see it.
 struct LinearModule {
-  std::string name;  ///< "layers.3.qkv"
-  int layer = -1;    ///< -1 outside the layers
-  int64_t n = 0;     ///< output features
-  int64_t k = 0;     ///< input features
+  std::string name;     ///< "layers.3.qkv"
+  int layer = -1;       ///< -1 outside the layers
+  int64_t n = 0;        ///< output features
+  int64_t k = 0;        ///< input features
   bool covered = true;  ///< false for modules that stay high precision by default (lm_head)
 };
 
@@ -78,11 +78,11 @@ struct ResolvedLinear {
 
 /// One line of a rule file: modules that match take another recipe. The last match wins.
 struct Rule {
-  std::string match = "*";   ///< glob on the module name: * any run, ? one character
-  std::vector<int> layers;   ///< begin,end pairs (inclusive) as written, negative from the end; empty: all
+  std::string match = "*";  ///< glob on the module name: * any run, ? one character
+  std::vector<int> layers;  ///< begin,end pairs (inclusive) as written, negative from the end; empty: all
   std::string recipe;
-  int line = 0;              ///< line in the file, for messages
-  std::string origin;        ///< file, for messages
+  int line = 0;        ///< line in the file, for messages
+  std::string origin;  ///< file, for messages
 };
 
 /// Parses a YAML rule file; errors name file and line. See docs/recipes.md for the format.

@@ -27,7 +27,9 @@ struct bf16 {
 
   constexpr bf16() = default;
   [[gnu::always_inline]] constexpr explicit bf16(float x) : bits(round(x)) {}
-  [[gnu::always_inline]] constexpr operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+  [[gnu::always_inline]] constexpr operator float() const {
+    return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  }
   [[nodiscard]] static constexpr bf16 from_bits(uint16_t b) {
     bf16 r;
     r.bits = b;
@@ -46,17 +48,29 @@ static_assert(sizeof(bf16) == 2);
 template <class T>
 struct DTypeOf;
 template <>
-struct DTypeOf<double> { static constexpr DType value = DType::f64; };
+struct DTypeOf<double> {
+  static constexpr DType value = DType::f64;
+};
 template <>
-struct DTypeOf<float> { static constexpr DType value = DType::f32; };
+struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
 template <>
-struct DTypeOf<bf16> { static constexpr DType value = DType::bf16; };
+struct DTypeOf<bf16> {
+  static constexpr DType value = DType::bf16;
+};
 template <>
-struct DTypeOf<uint8_t> { static constexpr DType value = DType::u8; };
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::u8;
+};
 template <>
-struct DTypeOf<int32_t> { static constexpr DType value = DType::i32; };
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::i32;
+};
 template <>
-struct DTypeOf<int64_t> { static constexpr DType value = DType::i64; };
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::i64;
+};
 
 /// A dense row-major matrix that somebody else owns: `rows` x `cols`, rows `stride` elements apart.
 /// Vectors are 1 x cols. Copying a view copies no data.
@@ -69,7 +83,8 @@ struct TensorView {
 
   TensorView() = default;
   TensorView(void* d, DType t, int64_t r, int64_t c) : data(d), dtype(t), rows(r), cols(c), stride(c) {}
-  TensorView(void* d, DType t, int64_t r, int64_t c, int64_t s) : data(d), dtype(t), rows(r), cols(c), stride(s) {}
+  TensorView(void* d, DType t, int64_t r, int64_t c, int64_t s)
+      : data(d), dtype(t), rows(r), cols(c), stride(s) {}
   template <class T>
   TensorView(T* d, int64_t r, int64_t c) : TensorView(d, DTypeOf<T>::value, r, c) {}
 
@@ -77,9 +92,13 @@ struct TensorView {
   [[nodiscard]] bool empty() const { return data == nullptr; }
   /// Typed pointer; the caller has checked `dtype`.
   template <class T>
-  [[nodiscard]] T* as() const { return static_cast<T*>(data); }
+  [[nodiscard]] T* as() const {
+    return static_cast<T*>(data);
+  }
   template <class T>
-  [[nodiscard]] T* row(int64_t r) const { return static_cast<T*>(data) + r * stride; }
+  [[nodiscard]] T* row(int64_t r) const {
+    return static_cast<T*>(data) + r * stride;
+  }
   /// Rows [begin, begin + count) of this view.
   [[nodiscard]] TensorView slice_rows(int64_t begin, int64_t count) const {
     return {static_cast<char*>(data) + begin * stride * dtype_size(dtype), dtype, count, cols, stride};

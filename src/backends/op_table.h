@@ -26,16 +26,17 @@ struct GemmProblem {
 /// Whether and how a backend runs a problem.
 struct Support {
   bool ok = false;
-  std::string_view kernel;       ///< name of the kernel that will run
-  std::string_view order;        ///< accumulation order in words
-  bool row_invariant = false;    ///< whether a row's bits depend on that row alone
-  std::string reason;            ///< a sentence when !ok
+  std::string_view kernel;     ///< name of the kernel that will run
+  std::string_view order;      ///< accumulation order in words
+  bool row_invariant = false;  ///< whether a row's bits depend on that row alone
+  std::string reason;          ///< a sentence when !ok
 };
 
 struct OpTable {
   std::string_view name;  ///< "ref", "simd/avx512", ...
   Support (*supports_gemm)(const GemmProblem&);
-  int64_t (*gemm_scratch)(const GemmProblem&, int64_t m, int threads);  ///< bytes
+  int64_t (*gemm_scratch)(const GemmProblem&, int64_t m, int threads);            ///< bytes
+  int64_t (*choose_scratch)(int64_t vocab, int threads);                          ///< bytes
   int64_t (*attention_scratch)(int64_t max_keys, int64_t head_dim, int threads);  ///< bytes, both directions
 
   void (*gemm)(const GemmArgs&, const Exec&);

@@ -11,9 +11,9 @@ namespace minite {
 
 /// One backend as this machine sees it.
 struct Backend {
-  std::string_view name;   ///< "simd", "ref"
-  const OpTable* table;    ///< nullptr when it cannot run here
-  std::string reason;      ///< why it cannot, one sentence
+  std::string_view name;  ///< "simd", "ref"
+  const OpTable* table;   ///< nullptr when it cannot run here
+  std::string reason;     ///< why it cannot, one sentence
 };
 
 /// All backends, best first.

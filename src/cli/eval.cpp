@@ -24,7 +24,8 @@ struct EvalArgs {
   ReportStyle style = ReportStyle::text;
 };
 
-int64_t accepted(const tasks::Problem& problem, std::span<const Sample> samples, const io::Tokenizer& tokenizer) {
+int64_t accepted(const tasks::Problem& problem, std::span<const Sample> samples,
+                 const io::Tokenizer& tokenizer) {
   return std::count_if(samples.begin(), samples.end(), [&](const Sample& s) {
     return s.finished && tasks::reward(problem, tokenizer.decode(s.tokens)) > 0;
   });
@@ -44,7 +45,7 @@ int eval(EvalArgs args) {
     for (int64_t j = 0; j < n; ++j) requests.push_back({prompt, requests.size()});
   }
   args.sample.max_new_tokens = model.config().max_position_embeddings;
-  const std::vector<Sample> samples = model.sampler().generate(requests, args.sample);
+  const std::vector<Sample> samples = model.generate(requests, args.sample);
   double pass_1 = 0, pass_k = 0;
   for (size_t i = 0; i < problems.size(); ++i) {
     const std::span<const Sample> mine(samples.data() + i * static_cast<size_t>(n), static_cast<size_t>(n));
@@ -54,12 +55,16 @@ int eval(EvalArgs args) {
   }
   const auto count = static_cast<double>(problems.size());
   if (args.style == ReportStyle::json) {
-    print_json({{"recipe", model.recipe()}, {"problems", problems.size()}, {"samples", n}, {"k", args.k},
-                {"pass@1", pass_1 / count}, {"pass@k", pass_k / count}});
+    print_json({{"recipe", model.recipe()},
+                {"problems", problems.size()},
+                {"samples", n},
+                {"k", args.k},
+                {"pass@1", pass_1 / count},
+                {"pass@k", pass_k / count}});
     return kOk;
   }
-  print(fmt::format("{} problems, {} samples each, recipe {}\npass@1  {:.4f}\n", problems.size(), n, model.recipe(),
-                    pass_1 / count));
+  print(fmt::format("{} problems, {} samples each, recipe {}\npass@1  {:.4f}\n", problems.size(), n,
+                    model.recipe(), pass_1 / count));
   if (args.k > 1) print(fmt::format("pass@{}  {:.4f}\n", args.k, pass_k / count));
   return kOk;
 }

@@ -26,7 +26,7 @@ int generate(const GenerateArgs& args) {
   prompt.insert(prompt.end(), text.begin(), text.end());
   std::vector<SampleRequest> requests;
   for (int64_t i = 0; i < args.samples; ++i) requests.push_back({prompt, static_cast<uint64_t>(i)});
-  const std::vector<Sample> samples = model.sampler().generate(requests, args.sample);
+  const std::vector<Sample> samples = model.generate(requests, args.sample);
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Sample& s : samples) {
     const double logp = std::accumulate(s.logp.begin(), s.logp.end(), 0.0);
@@ -50,7 +50,9 @@ std::function<int()> add_generate(CLI::App& app) {
   auto args = std::make_shared<GenerateArgs>();
   add_load_options(app, args->load);
   app.add_option("--prompt", args->prompt, "text to continue")->required();
-  app.add_option("-n,--samples", args->samples, "responses")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("-n,--samples", args->samples, "responses")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--temperature", args->sample.temperature, "0: greedy")->capture_default_str();
   app.add_option("--top-k", args->sample.top_k, "0: all tokens")->capture_default_str();
   app.add_option("--top-p", args->sample.top_p, "1: all tokens")->capture_default_str();

@@ -24,12 +24,14 @@ class LoadedModel {
   explicit LoadedModel(const LoadOptions& options);
 
   [[nodiscard]] const io::Tokenizer& tokenizer() const { return *tokenizer_; }
-  [[nodiscard]] Sampler& sampler() { return *sampler_; }
+  /// Sampler::generate. Error: non_finite when a log-probability is NaN or infinite.
+  [[nodiscard]] std::vector<Sample> generate(std::span<const SampleRequest> requests,
+                                             const SampleParams& params);
   [[nodiscard]] const ModelConfig& config() const { return weights_.config(); }
   [[nodiscard]] const std::string& recipe() const { return recipe_; }
 
  private:
-  std::string recipe_;
+  std::string checkpoint_, recipe_;
   std::unique_ptr<io::Tokenizer> tokenizer_;
   ThreadPool pool_;
   Weights weights_;

@@ -67,6 +67,9 @@ int run(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "minite: out of memory; use fewer sequences a step or a smaller model\n");
     return kRunFailed;
+  } catch (const std::exception& error) {  // of the standard library: too many threads, an absurd size
+    std::fprintf(stderr, "minite: %s\n", error.what());
+    return kRunFailed;
   }
 }
 

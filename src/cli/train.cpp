@@ -19,8 +19,8 @@ namespace minite::cli {
 namespace {
 
 struct TrainArgs {
-  std::string preset, config, data, output, resume, recipe, learner_recipe, sampler_recipe, rules, policy, rollout_is,
-      triage, init;
+  std::string preset, config, data, output, resume, recipe, learner_recipe, sampler_recipe, rules, policy,
+      rollout_is, triage, init;
   std::string device = "cpu";
   std::optional<int64_t> steps, threads;
   std::optional<uint64_t> seed;
@@ -36,10 +36,14 @@ struct FieldOption {
   const char* key;
 };
 constexpr FieldOption kFieldOptions[] = {
-    {&TrainArgs::recipe, "learner_recipe"},         {&TrainArgs::recipe, "sampler_recipe"},
-    {&TrainArgs::learner_recipe, "learner_recipe"}, {&TrainArgs::sampler_recipe, "sampler_recipe"},
-    {&TrainArgs::policy, "sampler_policy"},         {&TrainArgs::rollout_is, "rl.rollout_is"},
-    {&TrainArgs::triage, "rl.triage"},              {&TrainArgs::init, "init"},
+    {&TrainArgs::recipe, "learner_recipe"},
+    {&TrainArgs::recipe, "sampler_recipe"},
+    {&TrainArgs::learner_recipe, "learner_recipe"},
+    {&TrainArgs::sampler_recipe, "sampler_recipe"},
+    {&TrainArgs::policy, "sampler_policy"},
+    {&TrainArgs::rollout_is, "rl.rollout_is"},
+    {&TrainArgs::triage, "rl.triage"},
+    {&TrainArgs::init, "init"},
 };
 
 void apply(const TrainArgs& args, rl::RunConfig& c) {
@@ -67,18 +71,25 @@ rl::RunConfig configure(const TrainArgs& args) {
   return c;
 }
 
+/// CLI11 would wrap "-5" round to a huge unsigned number.
+std::string not_negative(const std::string& text) {
+  return text.starts_with('-') ? fmt::format("{} must not be negative", text) : "";
+}
+
 /// Only what changes no bit may differ from the run's own configuration.
 rl::RunConfig configure_resume(const TrainArgs& args) {
   rl::RunConfig c = rl::load_run_config(args.resume);
+  require(args.output.empty(), "--resume {} goes on in that folder; leave -o {} out", args.resume,
+          args.output);
   rl::RunConfig asked = c;
   apply(args, asked);
-  if (args.threads) c.threads = asked.threads;
-  asked.threads = c.threads;
+  c.threads = asked.threads;
   const bool named = !args.preset.empty() || !args.config.empty();
-  require(!named && rl::to_yaml(asked) == rl::to_yaml(c),
-          "--resume {} repeats the run's own config.yaml; only --threads may be given with it. Start another run "
-          "with -o to change settings",
-          args.resume);
+  require(
+      !named && rl::to_yaml(asked) == rl::to_yaml(c),
+      "--resume {} repeats the run's own config.yaml; only --threads may be given with it. Start another run "
+      "with -o to change settings",
+      args.resume);
   return c;
 }
 
@@ -97,24 +108,27 @@ int finish(const TrainArgs& args, const std::filesystem::path& run) {
   line("gap_max", "gap, largest");
   line("gap_mean", "gap, mean");
   line("contrast_gap_mean", "contrast gap, mean");
-  print(fmt::format("{:<22}{}\n{:<22}{}\n", "checkpoint", (run / summary["checkpoint"].get<std::string>()).string(),
-                    "report", (run / "report.html").string()));
+  print(fmt::format("{:<22}{}\n{:<22}{}\n", "checkpoint",
+                    (run / summary["checkpoint"].get<std::string>()).string(), "report",
+                    (run / "report.html").string()));
   return kOk;
 }
 
 int train(const TrainArgs& args) {
   if (args.device != "cpu") {
-    fail(ErrorCode::unsupported, "--device {}: training runs on the CPU in this version; use --device cpu", args.device);
+    fail(ErrorCode::unsupported, "--device {}: training runs on the CPU in this version; use --device cpu",
+         args.device);
   }
   ProgressObserver observer;
-  if (!args.resume.empty()) {
-    rl::resume_training(configure_resume(args), args.resume, observer);
-    return finish(args, args.resume);
-  }
-  const rl::RunConfig config = configure(args);
+  const bool resumed = !args.resume.empty();
+  const rl::RunConfig config = resumed ? configure_resume(args) : configure(args);
   if (args.print_config) {
     print(rl::to_yaml(config));
     return kOk;
+  }
+  if (resumed) {
+    rl::resume_training(config, args.resume, observer);
+    return finish(args, args.resume);
   }
   const std::string name = config.preset.empty() ? "run" : config.preset;
   const std::filesystem::path run = args.output.empty() ? "runs/" + name : args.output;
@@ -124,7 +138,8 @@ int train(const TrainArgs& args) {
 
 std::string preset_help() {
   std::string text = "named configuration:";
-  for (const rl::RunPreset& preset : rl::run_presets()) text += fmt::format(" {} ({})", preset.name, preset.does);
+  for (const rl::RunPreset& preset : rl::run_presets())
+    text += fmt::format(" {} ({})", preset.name, preset.does);
   return text;
 }
 
@@ -140,7 +155,7 @@ std::function<int()> add_training(CLI::App& app, rl::Stages stages) {
   app.add_option("--resume", args->resume, "run folder to go on with, exactly where it stopped");
   app.add_option("--init", args->init, "checkpoint folder to start from");
   app.add_option("--steps", args->steps, stages == rl::Stages::all ? "policy updates" : "supervised updates");
-  app.add_option("--seed", args->seed, "seed of initialisation and sampling");
+  app.add_option("--seed", args->seed, "seed of initialisation and sampling")->check(not_negative);
   app.add_option("--threads", args->threads, "threads, 0 for all; results do not depend on it");
   app.add_option("--device", args->device, "cpu");
   app.add_option("--recipe", args->recipe, "recipe of both sides");

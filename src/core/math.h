@@ -44,7 +44,8 @@ MINITE_INLINE F exp(F x) {
   c = select_lt(high, c, high, c);
   const F shifted = fma(c, F(1.44269504088896341f), F(kRoundMagic));
   const F n = shifted - F(kRoundMagic);
-  F r = fma(n, F(-0.693145751953125f), c);  // ln 2 in two parts; the first has 15 bits, so the product is exact
+  F r =
+      fma(n, F(-0.693145751953125f), c);  // ln 2 in two parts; the first has 15 bits, so the product is exact
   r = fma(n, F(-1.42860682030941723e-6f), r);
   F p(1.3844174100e-3f);
   p = fma(p, r, F(8.3697009832e-3f));

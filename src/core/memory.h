@@ -51,7 +51,8 @@ class Arena {
     used_ += align_up(bytes);
     if (used_ > peak_) peak_ = used_;
     if (base_ == nullptr) return nullptr;
-    if (used_ > capacity_) fail(ErrorCode::internal, "arena of {} bytes is too small for {} bytes", capacity_, used_);
+    if (used_ > capacity_)
+      fail(ErrorCode::internal, "arena of {} bytes is too small for {} bytes", capacity_, used_);
     return base_ + at;
   }
   template <class T>

@@ -25,7 +25,9 @@ class ThreadPool {
   /// The first exception of a task is thrown here. Calls must not nest.
   template <class Body>
   void parallel_for(int64_t tasks, const Body& body) {
-    run(tasks, [](const void* b, int64_t task, int thread) { (*static_cast<const Body*>(b))(task, thread); }, &body);
+    run(
+        tasks, [](const void* b, int64_t task, int thread) { (*static_cast<const Body*>(b))(task, thread); },
+        &body);
   }
 
  private:

@@ -60,6 +60,7 @@ std::vector<Tick> linear_ticks(double low, double high, int count, TickRange ran
   high = std::clamp(high, -kLargest, kLargest);
   // Neighbouring doubles cannot be told apart on an axis; widen what is too narrow.
   const double least = std::max({std::abs(low), std::abs(high), kSmallest}) * 1e-9;
+  if (low == 0 && high == 0) high = 1;  // nothing but zeros: a plain unit axis
   if (!(high - low > least)) {
     low -= std::max(least, std::abs(low) * 0.05);
     high += std::max(least, std::abs(high) * 0.05);

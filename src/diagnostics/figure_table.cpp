@@ -42,14 +42,21 @@ std::optional<Remark> gap_remark(const RunData& run) {
   return remark;
 }
 
+// How a remark about the RL stage goes with its figure: drawn for the contrast's sake when that was active.
+Remark::Figure draw_if(bool contrast_active) {
+  return contrast_active ? Remark::Figure::draw : Remark::Figure::leave_out;
+}
+
 std::optional<Remark> gate_remark(const RunData& run) {
   const StageData* rl = run.find("rl");
   if (!has(rl, kGateWeight) && !has(rl, kTokenWeight)) return std::nullopt;
   if (!all_equal(rl->find(kGateWeight), 1) || !all_equal(rl->find(kTokenWeight), 1)) return std::nullopt;
   const char* why = gap_is_zero(rl) ? "because the gap is exactly 0: there is no mismatch to act on"
                                     : "because no window fell below its thresholds";
-  return Remark{fmt::format("TRIAGE's gate was inert, {}. Every weight stayed 1.", why),
-                Remark::Figure::leave_out};
+  const StageData* contrast = run.find("contrast");
+  const bool active = has(contrast, kTokenWeight) && !all_equal(contrast->find(kTokenWeight), 1);
+  return Remark{fmt::format("TRIAGE's gate was inert in RL, {}. Every weight stayed 1.", why),
+                draw_if(active)};
 }
 
 std::optional<Remark> repair_remark(const RunData& run) {
@@ -58,8 +65,11 @@ std::optional<Remark> repair_remark(const RunData& run) {
   if (!all_equal(rl->find(kRepairActive), 0) || !all_equal(rl->find(kRepairLoss), 0)) return std::nullopt;
   const char* why = gap_is_zero(rl) ? "because the gap is exactly 0: there is nothing to repair"
                                     : "because no segment fell below its target";
-  return Remark{fmt::format("TRIAGE's repair was inert, {}. Active segments and repair loss stayed 0.", why),
-                Remark::Figure::leave_out};
+  const StageData* contrast = run.find("contrast");
+  const bool active = has(contrast, kRepairActive) && !all_equal(contrast->find(kRepairActive), 0);
+  return Remark{
+      fmt::format("TRIAGE's repair was inert in RL, {}. Active segments and repair loss stayed 0.", why),
+      draw_if(active)};
 }
 
 constexpr std::string_view kLearning = "Learning";
@@ -120,7 +130,7 @@ constexpr std::array<FigureRow, 13> kFigures = {{
      "fraction of tokens",
      "Tokens whose policy ratio was clipped.",
      {{{"pg_clipfrac", "policy"}, {"tis_clipfrac", "TIS"}}},
-     kRl,
+     kRlAndContrast,
      Scale::linear,
      half,
      nullptr},
@@ -130,7 +140,7 @@ constexpr std::array<FigureRow, 13> kFigures = {{
      "mean weight",
      "Mean truncated importance-sampling weight; 1 when learner and sampler agree.",
      {{{"tis", "TIS"}, {}}},
-     kRl,
+     kRlAndContrast,
      Scale::linear,
      half,
      nullptr},
@@ -140,7 +150,7 @@ constexpr std::array<FigureRow, 13> kFigures = {{
      "mean weight",
      "Mean weight of the gate and of all tokens; 1 when the gate is shut.",
      {{{kGateWeight, "gate"}, {kTokenWeight, "token"}}},
-     kRl,
+     kRlAndContrast,
      Scale::linear,
      half,
      gate_remark},
@@ -150,7 +160,7 @@ constexpr std::array<FigureRow, 13> kFigures = {{
      "fraction of segments",
      "Segments that the repair term pulls on.",
      {{{kRepairActive, "active"}, {}}},
-     kRl,
+     kRlAndContrast,
      Scale::linear,
      half,
      repair_remark},
@@ -160,7 +170,7 @@ constexpr std::array<FigureRow, 13> kFigures = {{
      "loss",
      "The repair term of the loss.",
      {{{kRepairLoss, "repair"}, {}}},
-     kRl,
+     kRlAndContrast,
      Scale::linear,
      half,
      repair_remark},

@@ -20,7 +20,8 @@ constexpr std::array<Format, 4> kFormats = {{
      "1 code a byte; 1 scale byte a block of 32", "OCP MX FP8: E4M3 codes, power-of-two block scales"},
 }};
 
-constexpr std::array<std::string_view, 7> kElementNames = {"none", "fp32", "bf16", "e2m1", "e4m3", "e5m2", "e8m0"};
+constexpr std::array<std::string_view, 7> kElementNames = {"none", "fp32", "bf16", "e2m1",
+                                                           "e4m3", "e5m2", "e8m0"};
 constexpr std::array<std::string_view, 4> kOuterNames = {"none", "tensor", "expert", "row"};
 constexpr std::array<std::string_view, 1> kConventionNames = {"te"};
 
@@ -51,14 +52,16 @@ const Format& format(std::string_view name) {
 
 std::string_view to_string(Element element) { return kElementNames[static_cast<size_t>(element)]; }
 std::string_view to_string(OuterScale outer) { return kOuterNames[static_cast<size_t>(outer)]; }
-std::string_view to_string(Convention convention) { return kConventionNames[static_cast<size_t>(convention)]; }
+std::string_view to_string(Convention convention) {
+  return kConventionNames[static_cast<size_t>(convention)];
+}
 
 bool QuantSpec::quantized() const { return minite::format(format).block != 0; }
 
 void QuantSpec::validate() const {
   const Format& row = minite::format(format);
-  require(row.outer_scale || outer == OuterScale::none, "{} has no outer scale, but outer={} was asked for", row.name,
-          to_string(outer));
+  require(row.outer_scale || outer == OuterScale::none, "{} has no outer scale, but outer={} was asked for",
+          row.name, to_string(outer));
 }
 
 std::string to_string(const QuantSpec& spec) {
@@ -74,10 +77,13 @@ int64_t QTensor::scale_stride() const {
 }
 int64_t QTensor::outer_count() const {
   switch (spec.outer) {
-    case OuterScale::none: return 0;
+    case OuterScale::none:
+      return 0;
     case OuterScale::tensor:
-    case OuterScale::expert: return 1;
-    case OuterScale::row: return rows;
+    case OuterScale::expert:
+      return 1;
+    case OuterScale::row:
+      return rows;
   }
   return 0;
 }

@@ -28,8 +28,9 @@ const TensorInfo& find(const io::SafetensorsFile& file, const std::string& name,
                        const std::vector<int64_t>& shape) {
   const TensorInfo& t = file.at(name);
   if (t.type != type || t.shape != shape) {
-    fail(ErrorCode::invalid_argument, "{}: {} is {} [{}], the model needs {} [{}]", file.path().string(), name,
-         io::stored_type(t.type).name, fmt::join(t.shape, ", "), io::stored_type(type).name, fmt::join(shape, ", "));
+    fail(ErrorCode::invalid_argument, "{}: {} is {} [{}], the model needs {} [{}]", file.path().string(),
+         name, io::stored_type(t.type).name, fmt::join(t.shape, ", "), io::stored_type(type).name,
+         fmt::join(shape, ", "));
   }
   return t;
 }
@@ -52,7 +53,8 @@ constexpr std::array<Counter, 3> kCounters = {{{"step", &TrainerState::step},
 
 const std::string& metadata(const io::SafetensorsFile& file, const char* key) {
   const auto it = file.metadata().find(key);
-  if (it == file.metadata().end()) fail(ErrorCode::corrupt_data, "{}: metadata has no '{}'", file.path().string(), key);
+  if (it == file.metadata().end())
+    fail(ErrorCode::corrupt_data, "{}: metadata has no '{}'", file.path().string(), key);
   return it->second;
 }
 
@@ -78,7 +80,8 @@ void save_trainer(const std::filesystem::path& folder, const Weights& weights, c
   io::TensorMap tensors;
   for (const Parameter& p : weights.parameters()) {
     for (const TrainerPart& part : kTrainerParts) {
-      tensors[part.prefix + p.spec.name] = {StoredType::f32, {p.spec.rows, p.spec.cols}, bytes_of(p.*part.view)};
+      tensors[part.prefix + p.spec.name] = {
+          StoredType::f32, {p.spec.rows, p.spec.cols}, bytes_of(p.*part.view)};
     }
   }
   io::Metadata metadata{{"stage", state.stage}};
@@ -89,6 +92,15 @@ void save_trainer(const std::filesystem::path& folder, const Weights& weights, c
 ModelConfig load_model_config(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
   return parse_model_config(read_text_file(path.string()), path.string());
+}
+
+void require_fit(const io::Tokenizer& tokenizer, const ModelConfig& config,
+                 const std::filesystem::path& folder) {
+  require(tokenizer.vocab_size() <= config.vocab_size && tokenizer.eos_id() == config.eos_token_id,
+          "{}: tokenizer.json has {} tokens and ends a sequence with {}, config.json says vocab_size={} and "
+          "eos_token_id={}; they belong to different models",
+          folder.string(), tokenizer.vocab_size(), tokenizer.eos_id(), config.vocab_size,
+          config.eos_token_id);
 }
 
 void load_model(const std::filesystem::path& folder, Weights& weights) {
@@ -113,7 +125,8 @@ TrainerState load_trainer(const std::filesystem::path& folder, Weights& weights)
   const io::SafetensorsFile file(folder / "trainer.safetensors");
   for (const Parameter& p : weights.parameters()) {
     for (const TrainerPart& part : kTrainerParts) {
-      const TensorInfo& t = find(file, part.prefix + p.spec.name, StoredType::f32, {p.spec.rows, p.spec.cols});
+      const TensorInfo& t =
+          find(file, part.prefix + p.spec.name, StoredType::f32, {p.spec.rows, p.spec.cols});
       std::memcpy((p.*part.view).data, t.bytes.data(), t.bytes.size());
     }
   }
@@ -123,8 +136,8 @@ TrainerState load_trainer(const std::filesystem::path& folder, Weights& weights)
     const std::string& text = metadata(file, counter.name);
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), state.*counter.value);
     if (error != std::errc() || end != text.data() + text.size()) {
-      fail(ErrorCode::corrupt_data, "{}: metadata '{}' is '{}', expected a number", file.path().string(), counter.name,
-           text);
+      fail(ErrorCode::corrupt_data, "{}: metadata '{}' is '{}', expected a number", file.path().string(),
+           counter.name, text);
     }
   }
   weights.round_masters();

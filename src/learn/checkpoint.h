@@ -1,8 +1,10 @@
 #pragma once
-// Checkpoints: a Hugging Face folder with BF16 weights, plus trainer.safetensors with FP32 masters and moments.
+// Checkpoints: a Hugging Face folder with BF16 weights, plus trainer.safetensors with FP32 masters and
+// moments.
 #include <filesystem>
 #include <string>
 
+#include "io/tokenizer.h"
 #include "model/weights.h"
 
 namespace minite {
@@ -22,6 +24,10 @@ void save_trainer(const std::filesystem::path& folder, const Weights& weights, c
 
 /// config.json of a checkpoint folder.
 [[nodiscard]] ModelConfig load_model_config(const std::filesystem::path& folder);
+/// Throws invalid_argument unless every token of `tokenizer` has an embedding and both agree on <eos>;
+/// `folder` stands for the checkpoint in the message.
+void require_fit(const io::Tokenizer& tokenizer, const ModelConfig& config,
+                 const std::filesystem::path& folder);
 /// Fills weights (and masters) from model.safetensors. Errors: not_found (missing tensor, named),
 /// invalid_argument (another shape: both are named).
 void load_model(const std::filesystem::path& folder, Weights& weights);

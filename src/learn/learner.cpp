@@ -28,7 +28,9 @@ class Stopwatch {
 /// Listens with another probe for the life of the object, which an error may end.
 class ProbeFor {
  public:
-  ProbeFor(Context& context, Probe* probe) : context_(context), before_(context.probe) { context_.probe = probe; }
+  ProbeFor(Context& context, Probe* probe) : context_(context), before_(context.probe) {
+    context_.probe = probe;
+  }
   ~ProbeFor() { context_.probe = before_; }
   ProbeFor(const ProbeFor&) = delete;
   ProbeFor& operator=(const ProbeFor&) = delete;
@@ -48,8 +50,8 @@ size_t response_tokens(std::span<const Sequence> sequences) {
 void check_limits(const LearnerLimits& limits, const ModelConfig& config) {
   require(limits.micro_tokens >= 1, "learner: micro_tokens={} must be positive", limits.micro_tokens);
   require(limits.max_length >= 1 && limits.max_length <= config.max_position_embeddings,
-          "learner: max_length={} must be between 1 and the model's max_position_embeddings={}", limits.max_length,
-          config.max_position_embeddings);
+          "learner: max_length={} must be between 1 and the model's max_position_embeddings={}",
+          limits.max_length, config.max_position_embeddings);
 }
 
 }  // namespace
@@ -110,8 +112,9 @@ int64_t Learner::micro_end(std::span<const Sequence> sequences, int64_t begin) c
   for (; end < static_cast<int64_t>(sequences.size()); ++end) {
     const Sequence& s = sequences[end];
     const auto length = static_cast<int64_t>(s.tokens.size()) - 1;
-    require(s.prompt >= 1 && s.response() >= 1, "learner: sequence {} has {} prompt and {} response tokens; both need one",
-            end, s.prompt, s.response());
+    require(s.prompt >= 1 && s.response() >= 1,
+            "learner: sequence {} has {} prompt and {} response tokens; both need one", end, s.prompt,
+            s.response());
     require(length <= limits_.max_length && length <= limits_.micro_tokens,
             "learner: sequence {} has {} tokens, more than max_length={} or micro_tokens={}", end, length + 1,
             limits_.max_length, limits_.micro_tokens);
@@ -124,12 +127,13 @@ int64_t Learner::micro_end(std::span<const Sequence> sequences, int64_t begin) c
 void Learner::forward(const Packed& batch, Activations& act, float temperature) {
   const ModelConfig& c = network_->config();
   const int64_t blocks = batch.first_block.back() + blocks_of(batch.pos.back() + 1);
-  const int64_t layer_bytes = align_up(blocks * network_->kv_block_elements() * dtype_size(network_->compute()));
+  const int64_t layer_bytes =
+      align_up(blocks * network_->kv_block_elements() * dtype_size(network_->compute()));
   if (layer_bytes * c.num_hidden_layers > cache_.size()) cache_ = Buffer(layer_bytes * c.num_hidden_layers);
   KvSet kv;
   for (int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
-    kv.layers.push_back({cache_.data() + layer * layer_bytes, network_->compute(), c.num_key_value_heads, c.head_dim,
-                         batch.first_block});
+    kv.layers.push_back({cache_.data() + layer * layer_bytes, network_->compute(), c.num_key_value_heads,
+                         c.head_dim, batch.first_block});
   }
   const TensorView hidden = network_->forward(context_, batch.rows(), kv, act);
   network_->gather(context_, hidden, batch.scored, act);
@@ -150,8 +154,8 @@ void Learner::score(std::span<const Sequence> sequences, float temperature, std:
                     std::span<float> entropy) {
   const size_t count = response_tokens(sequences);
   require(logp.size() == count, "learner: logp has {} entries for {} response tokens", logp.size(), count);
-  require(entropy.empty() || entropy.size() == count, "learner: entropy has {} entries for {} response tokens",
-          entropy.size(), count);
+  require(entropy.empty() || entropy.size() == count,
+          "learner: entropy has {} entries for {} response tokens", entropy.size(), count);
   int64_t at = 0;
   for (int64_t begin = 0; begin < static_cast<int64_t>(sequences.size());) {
     const int64_t end = micro_end(sequences, begin);
@@ -167,8 +171,8 @@ void Learner::score(std::span<const Sequence> sequences, float temperature, std:
   }
 }
 
-StepResult Learner::accumulate(std::span<const Sequence> sequences, float temperature, EntropyGradient entropy,
-                               const Gradient& gradient) {
+StepResult Learner::accumulate(std::span<const Sequence> sequences, float temperature,
+                               EntropyGradient entropy, const Gradient& gradient) {
   StepResult result;
   weights_->zero_gradients();
   Stopwatch watch;
@@ -183,9 +187,10 @@ StepResult Learner::accumulate(std::span<const Sequence> sequences, float temper
     const bool wanted = entropy == EntropyGradient::wanted;
     gradient({begin, end, batch.logp, batch.entropy, batch.dlogp,
               wanted ? std::span<float>(batch.dentropy) : std::span<float>()});
-    network_->backward(context_, arena, batch.rows(), act,
-                       {batch.scored, batch.target, temperature, Packed::view(batch.lse), Packed::view(batch.entropy),
-                        Packed::view(batch.dlogp), wanted ? Packed::view(batch.dentropy) : TensorView{}});
+    network_->backward(
+        context_, arena, batch.rows(), act,
+        {batch.scored, batch.target, temperature, Packed::view(batch.lse), Packed::view(batch.entropy),
+         Packed::view(batch.dlogp), wanted ? Packed::view(batch.dentropy) : TensorView{}});
     result.times.backward += watch.lap();
     result.tokens += static_cast<int64_t>(batch.token.size());
     begin = end;
@@ -196,13 +201,15 @@ StepResult Learner::accumulate(std::span<const Sequence> sequences, float temper
 void Learner::apply(const OptimizerConfig& config, int64_t update, StepResult& result) {
   Stopwatch watch;
   double sum = 0;
+  std::string bad;  // the last one: backward reaches it first
   for (const Parameter& p : weights_->parameters()) {
     const double part = ops::sum_squares(context_, p.grad);
-    if (!std::isfinite(part)) {
-      fail(ErrorCode::non_finite, "update {}: the gradient of {} is not finite; the update was not applied", update,
-           p.spec.name);
-    }
+    if (!std::isfinite(part)) bad = p.spec.name;
     sum += part;
+  }
+  if (!bad.empty()) {
+    fail(ErrorCode::non_finite, "update {}: the gradient of {} is not finite; the update was not applied",
+         update, bad);
   }
   result.grad_norm = std::sqrt(sum);
   result.clip_scale = static_cast<float>(
@@ -224,9 +231,12 @@ void Learner::apply(const OptimizerConfig& config, int64_t update, StepResult& r
 
 std::string Learner::locate_non_finite(std::span<const Sequence> sequences) {
   NonFiniteProbe probe;
-  const ProbeFor listening(context_, &probe);
-  std::vector<float> logp(response_tokens(sequences));
-  score(sequences, 1.0f, logp, {});
+  {
+    const ProbeFor listening(context_, &probe);
+    std::vector<float> logp(response_tokens(sequences));
+    score(sequences, 1.0f, logp, {});
+  }
+  for (const Parameter& p : weights_->parameters()) probe.output(-1, "weight of " + p.spec.name, p.weight);
   return probe.found();
 }
 

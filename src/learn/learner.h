@@ -42,9 +42,9 @@ struct StepTimes {
 };
 
 struct StepResult {
-  double grad_norm = 0;   ///< L2 norm of all main gradients before clipping
-  float clip_scale = 1;   ///< what the gradient was multiplied with
-  int64_t tokens = 0;     ///< tokens of the forward pass
+  double grad_norm = 0;  ///< L2 norm of all main gradients before clipping
+  float clip_scale = 1;  ///< what the gradient was multiplied with
+  int64_t tokens = 0;    ///< tokens of the forward pass
   StepTimes times;
 };
 
@@ -56,7 +56,8 @@ class Learner {
 
   /// Log-probs and entropies of all response tokens, concatenated in order. Outputs have one entry a
   /// response token; `entropy` may be empty.
-  void score(std::span<const Sequence> sequences, float temperature, std::span<float> logp, std::span<float> entropy);
+  void score(std::span<const Sequence> sequences, float temperature, std::span<float> logp,
+             std::span<float> entropy);
 
   using Gradient = std::function<void(const MicroBatch&)>;
   enum class EntropyGradient : uint8_t { none, wanted };
@@ -69,7 +70,8 @@ class Learner {
   /// norm is not finite; nothing is applied then.
   void apply(const OptimizerConfig& config, int64_t update, StepResult& result);
 
-  /// Where the first NaN or infinity of a forward pass over `sequences` appears, in words; "" when none does.
+  /// Where the first NaN or infinity of a forward pass over `sequences` appears, in words; else the first one
+  /// in the weights, which a quantized forward pass may hide; "" when there is none.
   [[nodiscard]] std::string locate_non_finite(std::span<const Sequence> sequences);
 
   void set_probe(Probe* probe) { context_.probe = probe; }

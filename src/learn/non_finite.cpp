@@ -8,9 +8,12 @@ namespace minite {
 namespace {
 double element(const TensorView& t, int64_t r, int64_t c) {
   switch (t.dtype) {
-    case DType::bf16: return static_cast<float>(t.row<const bf16>(r)[c]);
-    case DType::f32: return t.row<const float>(r)[c];
-    default: return t.row<const double>(r)[c];
+    case DType::bf16:
+      return static_cast<float>(t.row<const bf16>(r)[c]);
+    case DType::f32:
+      return t.row<const float>(r)[c];
+    default:
+      return t.row<const double>(r)[c];
   }
 }
 }  // namespace

@@ -73,9 +73,12 @@ void drop_later_lines(const fs::path& file, int64_t global_step) {
   });
 }
 
+// A run that was killed while its folder was made has neither a configuration nor a line: it can start again.
 bool holds_run(const fs::path& path) {
   std::error_code error;
-  return fs::exists(path / kMetrics, error) || fs::exists(path / kConfig, error);
+  if (fs::exists(path / kConfig, error)) return true;
+  const auto bytes = fs::file_size(path / kMetrics, error);
+  return !error && bytes > 0;
 }
 
 std::optional<int64_t> step_of(std::string_view name) {

@@ -12,14 +12,20 @@ struct QkvParts {
         v(qkv.slice_cols(c.q_size() + c.kv_size(), c.kv_size())) {}
 };
 
-TensorView weight(const BlockInput& in, int64_t parameter) { return in.weights.parameters()[parameter].weight; }
-TensorView gradient(const BlockInput& in, int64_t parameter) { return in.weights.parameters()[parameter].grad; }
+TensorView weight(const BlockInput& in, int64_t parameter) {
+  return in.weights.parameters()[parameter].weight;
+}
+TensorView gradient(const BlockInput& in, int64_t parameter) {
+  return in.weights.parameters()[parameter].grad;
+}
 
 void attention_forward(const Context& ctx, const BlockInput& in, LayerActivations& act) {
   const ModelConfig& c = in.weights.config();
   const QkvParts raw(act.qkv, c);
-  ops::rmsnorm(ctx, {raw.q, weight(in, in.layer.q_norm), c.rms_norm_eps, c.num_attention_heads, act.q, act.q_rstd});
-  ops::rmsnorm(ctx, {raw.k, weight(in, in.layer.k_norm), c.rms_norm_eps, c.num_key_value_heads, act.k, act.k_rstd});
+  ops::rmsnorm(
+      ctx, {raw.q, weight(in, in.layer.q_norm), c.rms_norm_eps, c.num_attention_heads, act.q, act.q_rstd});
+  ops::rmsnorm(
+      ctx, {raw.k, weight(in, in.layer.k_norm), c.rms_norm_eps, c.num_key_value_heads, act.k, act.k_rstd});
   ops::rope(ctx, {act.q, in.rope_table, in.rows.pos, c.num_attention_heads, Direction::forward});
   ops::rope(ctx, {act.k, in.rope_table, in.rows.pos, c.num_key_value_heads, Direction::forward});
   ops::kv_write(ctx, {act.k, raw.v, in.rows.seq, in.rows.pos, act.kv});
@@ -42,7 +48,8 @@ void mlp_activation(const Context& ctx, const BlockInput& in, LayerActivations& 
 void block_forward(const Context& ctx, const BlockInput& in, LayerActivations& act) {
   const Layer& layer = in.layer;
   const float eps = in.weights.config().rms_norm_eps;
-  layer.qkv.forward(ctx, act.x, weight(in, layer.attn_norm), eps, layer.qkv_w, act.attn_normed, act.qkv, act.attn);
+  layer.qkv.forward(ctx, act.x, weight(in, layer.attn_norm), eps, layer.qkv_w, act.attn_normed, act.qkv,
+                    act.attn);
   ctx.observe(in.index, "attn_norm", act.attn_normed);
   ctx.observe(in.index, "qkv", act.qkv);
   attention_forward(ctx, in, act);
@@ -51,8 +58,8 @@ void block_forward(const Context& ctx, const BlockInput& in, LayerActivations& a
   ctx.observe(in.index, "o", act.mid);
   ops::add(ctx, {act.x, act.mid, act.mid});
 
-  layer.gate_up.forward(ctx, act.mid, weight(in, layer.mlp_norm), eps, layer.gate_up_w, act.mlp_normed, act.gate_up,
-                        act.mlp);
+  layer.gate_up.forward(ctx, act.mid, weight(in, layer.mlp_norm), eps, layer.gate_up_w, act.mlp_normed,
+                        act.gate_up, act.mlp);
   ctx.observe(in.index, "mlp_norm", act.mlp_normed);
   ctx.observe(in.index, "gate_up", act.gate_up);
   mlp_activation(ctx, in, act);
@@ -81,29 +88,42 @@ void attention_backward(const Context& ctx, const BlockInput& in, const LayerAct
                         const BlockGradients& g) {
   const ModelConfig& c = in.weights.config();
   const QkvParts raw(act.qkv, c), d(g.dqkv, c);
-  ops::attention_backward(ctx, {g.do_, act.q, act.o, act.lse, in.rows.seq, in.rows.pos, act.kv, c.num_attention_heads,
-                                g.dq, g.dk, d.v});
+  ops::attention_backward(ctx, {g.do_, act.q, act.o, act.lse, in.rows.seq, in.rows.pos, act.kv,
+                                c.num_attention_heads, g.dq, g.dk, d.v});
   ops::rope(ctx, {g.dq, in.rope_table, in.rows.pos, c.num_attention_heads, Direction::backward});
   ops::rope(ctx, {g.dk, in.rope_table, in.rows.pos, c.num_key_value_heads, Direction::backward});
-  ops::rmsnorm_backward(ctx, {g.dq, raw.q, weight(in, in.layer.q_norm), act.q_rstd, c.num_attention_heads, {}, d.q,
+  ops::rmsnorm_backward(ctx, {g.dq,
+                              raw.q,
+                              weight(in, in.layer.q_norm),
+                              act.q_rstd,
+                              c.num_attention_heads,
+                              {},
+                              d.q,
                               gradient(in, in.layer.q_norm)});
-  ops::rmsnorm_backward(ctx, {g.dk, raw.k, weight(in, in.layer.k_norm), act.k_rstd, c.num_key_value_heads, {}, d.k,
+  ops::rmsnorm_backward(ctx, {g.dk,
+                              raw.k,
+                              weight(in, in.layer.k_norm),
+                              act.k_rstd,
+                              c.num_key_value_heads,
+                              {},
+                              d.k,
                               gradient(in, in.layer.k_norm)});
 }
 
 }  // namespace
 
-void block_backward(const Context& ctx, const BlockInput& in, const LayerActivations& act, const TensorView& dout,
-                    Arena& temp, const BlockGradients& g, const TensorView& dx) {
+void block_backward(const Context& ctx, const BlockInput& in, const LayerActivations& act,
+                    const TensorView& dout, Arena& temp, const BlockGradients& g, const TensorView& dx) {
   const Layer& layer = in.layer;
   layer.down.backward(ctx, temp, dout, act.down_linear, layer.down_w, g.dact, gradient(in, layer.down_p));
   ops::swiglu_backward(ctx, {g.dact, act.gate_up, g.dgate_up});
-  layer.gate_up.backward(ctx, temp, g.dgate_up, act.mlp, weight(in, layer.mlp_norm), layer.gate_up_w, g.dnormed, dout,
-                         g.dmid, gradient(in, layer.gate_up_p), gradient(in, layer.mlp_norm));
+  layer.gate_up.backward(ctx, temp, g.dgate_up, act.mlp, weight(in, layer.mlp_norm), layer.gate_up_w,
+                         g.dnormed, dout, g.dmid, gradient(in, layer.gate_up_p),
+                         gradient(in, layer.mlp_norm));
   layer.o.backward(ctx, temp, g.dmid, act.o_linear, layer.o_w, g.do_, gradient(in, layer.o_p));
   attention_backward(ctx, in, act, g);
-  layer.qkv.backward(ctx, temp, g.dqkv, act.attn, weight(in, layer.attn_norm), layer.qkv_w, g.dnormed, g.dmid, dx,
-                     gradient(in, layer.qkv_p), gradient(in, layer.attn_norm));
+  layer.qkv.backward(ctx, temp, g.dqkv, act.attn, weight(in, layer.attn_norm), layer.qkv_w, g.dnormed, g.dmid,
+                     dx, gradient(in, layer.qkv_p), gradient(in, layer.attn_norm));
 }
 
 }  // namespace minite

@@ -8,7 +8,7 @@ namespace minite {
 struct BlockInput {
   const Weights& weights;
   const Layer& layer;
-  int index;             ///< layer number
+  int index;  ///< layer number
   const Rows& rows;
   const TensorView& rope_table;
 };
@@ -24,7 +24,7 @@ struct BlockGradients {
 };
 
 /// dout [T,D] -> dx [T,D]; parameter gradients accumulate.
-void block_backward(const Context& ctx, const BlockInput& in, const LayerActivations& act, const TensorView& dout,
-                    Arena& temp, const BlockGradients& grads, const TensorView& dx);
+void block_backward(const Context& ctx, const BlockInput& in, const LayerActivations& act,
+                    const TensorView& dout, Arena& temp, const BlockGradients& grads, const TensorView& dx);
 
 }  // namespace minite

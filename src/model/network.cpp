@@ -14,7 +14,8 @@ DType wide(DType compute) { return compute == DType::f64 ? DType::f64 : DType::f
 FormatId stored_as(DType dtype) { return dtype == DType::bf16 ? FormatId::bf16 : FormatId::fp32; }
 
 const ResolvedLinear& find(const std::vector<ResolvedLinear>& resolved, const std::string& name) {
-  const auto it = std::find_if(resolved.begin(), resolved.end(), [&](const auto& r) { return r.module.name == name; });
+  const auto it =
+      std::find_if(resolved.begin(), resolved.end(), [&](const auto& r) { return r.module.name == name; });
   if (it == resolved.end()) fail(ErrorCode::internal, "no recipe was resolved for module '{}'", name);
   return *it;
 }
@@ -44,7 +45,10 @@ Network::Network(const Weights& weights, WeightCache& cache, const std::vector<R
   final_norm_ = weights.index("final_norm");
   lm_head_ = c.tie_word_embeddings ? embed_ : weights.index("lm_head");
   const FormatId dense = stored_as(compute());
-  logits_ = plan_gemm(table, {dense, dense, wide(compute()), c.vocab_size, c.hidden_size}, policy, "lm_head");
+  // exact(KERNEL) names the kernel of the recipe's linear layers; the head is no part of the recipe.
+  const Policy head_policy = policy.kind == Policy::Kind::exact ? Policy{} : policy;
+  logits_ =
+      plan_gemm(table, {dense, dense, wide(compute()), c.vocab_size, c.hidden_size}, head_policy, "lm_head");
   dlogits_ = plan_gemm(table, {dense, dense, compute(), c.hidden_size, c.vocab_size},
                        Policy{Policy::Kind::fastest, {}}, "lm_head dgrad");
   rope_memory_ = Buffer(c.max_position_embeddings * c.head_dim * int64_t{sizeof(float)});
@@ -55,7 +59,9 @@ Network::Network(const Weights& weights, WeightCache& cache, const std::vector<R
 Layer Network::make_layer(int index, WeightCache& cache, const std::vector<ResolvedLinear>& resolved,
                           const Policy& policy) const {
   const std::string prefix = fmt::format("layers.{}.", index);
-  const auto module = [&](const char* name) -> const ResolvedLinear& { return find(resolved, prefix + name); };
+  const auto module = [&](const char* name) -> const ResolvedLinear& {
+    return find(resolved, prefix + name);
+  };
   const auto parameter = [&](const char* name) { return weights_->index(prefix + name); };
   const auto forms = [&](const char* name) { return cache.add(prefix + name, module(name).params); };
   return Layer{LayerNormLinear(module("qkv"), compute(), *table_, policy),
@@ -83,7 +89,8 @@ LayerActivations Network::place_layer(Arena& arena, const Layer& layer, int64_t 
   const bool training = keep == Keep::for_backward;
   LayerActivations a;
   const auto codes = [&](const Linear& linear) {
-    return linear.needs().quantized_x ? arena.take_qtensor(linear.params().fprop.a, rows, linear.k()) : QTensor{};
+    return linear.needs().quantized_x ? arena.take_qtensor(linear.params().fprop.a, rows, linear.k())
+                                      : QTensor{};
   };
   const auto normed = [&](const Linear& linear, const TensorView& common) {
     return training && linear.needs().saved_x ? arena.take_tensor(dtype, rows, linear.k()) : common;
@@ -147,8 +154,9 @@ Activations Network::place(Arena& arena, int64_t rows, int64_t scored, Keep keep
 int64_t Network::scratch(int64_t rows, int64_t max_keys, int threads) const {
   int64_t bytes = std::max({logits_.scratch(kLogitRows, threads), dlogits_.scratch(kLogitRows, threads),
                             table_->attention_scratch(max_keys, config().head_dim, threads),
-                            threads * config().vocab_size * int64_t{sizeof(int32_t)}});
-  const GemmProblem wgrad{logits_.problem.a, logits_.problem.a, wide(compute()), config().hidden_size, kLogitRows};
+                            table_->choose_scratch(config().vocab_size, threads)});
+  const GemmProblem wgrad{logits_.problem.a, logits_.problem.a, wide(compute()), config().hidden_size,
+                          kLogitRows};
   bytes = std::max(bytes, table_->gemm_scratch(wgrad, config().vocab_size, threads));
   for (const Layer& layer : layers_) {
     bytes = std::max({bytes, layer.qkv.linear().scratch(rows, threads), layer.o.scratch(rows, threads),
@@ -184,7 +192,8 @@ void Network::gather(const Context& ctx, const TensorView& hidden, std::span<con
 TensorView Network::logits(const Context& ctx, const Activations& act, int64_t begin, int64_t n) const {
   const TensorView out = act.logits.slice_rows(0, n);
   const Operand a = Operand::of(act.scored_normed.slice_rows(begin, n));
-  ops::gemm(ctx, logits_, {a, Operand::of(weights_->parameters()[lm_head_].weight), {}, out, Output::overwrite});
+  ops::gemm(ctx, logits_,
+            {a, Operand::of(weights_->parameters()[lm_head_].weight), {}, out, Output::overwrite});
   ctx.observe(-1, "logits", out);
   return out;
 }
@@ -196,21 +205,30 @@ void Network::backward_head(const Context& ctx, Arena& temp, Activations& act, c
   const auto scored = static_cast<int64_t>(head.scored.size());
   const TensorView dnormed = temp.take_tensor(compute(), scored, config().hidden_size);
   const TensorView dlogits = temp.take_tensor(compute(), std::min(scored, kLogitRows), config().vocab_size);
-  const auto part = [](const TensorView& t, int64_t begin, int64_t n) { return t.empty() ? t : t.slice_cols(begin, n); };
+  const auto part = [](const TensorView& t, int64_t begin, int64_t n) {
+    return t.empty() ? t : t.slice_cols(begin, n);
+  };
   for (int64_t begin = 0; begin < scored; begin += kLogitRows) {
     const int64_t n = std::min(kLogitRows, scored - begin);
     const TensorView d = dlogits.slice_rows(0, n);
     ops::logprob_backward(ctx, {logits(ctx, act, begin, n), head.target.subspan(begin, n), head.temperature,
-                                part(head.lse, begin, n), part(head.entropy, begin, n), part(head.dlogp, begin, n),
-                                part(head.dentropy, begin, n), d});
-    ops::gemm(ctx, dlogits_, {Operand::of(d), Operand::of(lm_head.weight, Orientation::columns), {},
-                              dnormed.slice_rows(begin, n), Output::overwrite});
-    const GemmPlan wgrad = plan_gemm(
-        *table_, {logits_.problem.a, logits_.problem.a, wide(compute()), config().hidden_size, n},
-        Policy{Policy::Kind::fastest, {}}, "lm_head wgrad");
-    ops::gemm(ctx, wgrad, {Operand::of(d, Orientation::columns),
-                           Operand::of(act.scored_normed.slice_rows(begin, n), Orientation::columns), {}, lm_head.grad,
-                           Output::accumulate});
+                                part(head.lse, begin, n), part(head.entropy, begin, n),
+                                part(head.dlogp, begin, n), part(head.dentropy, begin, n), d});
+    ops::gemm(ctx, dlogits_,
+              {Operand::of(d),
+               Operand::of(lm_head.weight, Orientation::columns),
+               {},
+               dnormed.slice_rows(begin, n),
+               Output::overwrite});
+    const GemmPlan wgrad =
+        plan_gemm(*table_, {logits_.problem.a, logits_.problem.a, wide(compute()), config().hidden_size, n},
+                  Policy{Policy::Kind::fastest, {}}, "lm_head wgrad");
+    ops::gemm(ctx, wgrad,
+              {Operand::of(d, Orientation::columns),
+               Operand::of(act.scored_normed.slice_rows(begin, n), Orientation::columns),
+               {},
+               lm_head.grad,
+               Output::accumulate});
   }
   ops::rmsnorm_backward(ctx, {dnormed, act.scored, norm.weight, act.scored_rstd, 1, {}, dnormed, norm.grad});
   std::memset(dhidden.data, 0, static_cast<size_t>(dhidden.size() * dtype_size(compute())));

@@ -14,23 +14,23 @@ namespace minite {
 /// Everything one layer produces that its backward reads, plus what only the forward needs. Memory of its own
 /// for each layer when training; shared by all layers otherwise.
 struct LayerActivations {
-  TensorView x;                  ///< [T,D] input; owned by the layer before
-  LayerNormLinear::Saved attn;   ///< norm + qkv
-  TensorView attn_normed;        ///< [T,D]
-  TensorView qkv;                ///< [T,Q+2KV] before QK-norm
-  TensorView q_rstd, k_rstd;     ///< [T,heads], [T,kv_heads]
-  TensorView q, k;               ///< [T,Q], [T,KV] after QK-norm and rope
-  KvStore kv;                    ///< what attention read
-  TensorView lse;                ///< [T,heads]
-  TensorView o;                  ///< [T,Q]
+  TensorView x;                 ///< [T,D] input; owned by the layer before
+  LayerNormLinear::Saved attn;  ///< norm + qkv
+  TensorView attn_normed;       ///< [T,D]
+  TensorView qkv;               ///< [T,Q+2KV] before QK-norm
+  TensorView q_rstd, k_rstd;    ///< [T,heads], [T,kv_heads]
+  TensorView q, k;              ///< [T,Q], [T,KV] after QK-norm and rope
+  KvStore kv;                   ///< what attention read
+  TensorView lse;               ///< [T,heads]
+  TensorView o;                 ///< [T,Q]
   LinearSaved o_linear;
-  TensorView mid;                ///< [T,D] after the attention residual
-  LayerNormLinear::Saved mlp;    ///< norm + gate_up
-  TensorView mlp_normed;         ///< [T,D]
-  TensorView gate_up;            ///< [T,2F]
-  TensorView act;                ///< [T,F]
+  TensorView mid;              ///< [T,D] after the attention residual
+  LayerNormLinear::Saved mlp;  ///< norm + gate_up
+  TensorView mlp_normed;       ///< [T,D]
+  TensorView gate_up;          ///< [T,2F]
+  TensorView act;              ///< [T,F]
   LinearSaved down_linear;
-  TensorView out;                ///< [T,D]
+  TensorView out;  ///< [T,D]
 };
 
 /// Whether a forward pass keeps what the backward pass needs.
@@ -49,7 +49,7 @@ struct Layer {
   LayerNormLinear gate_up;
   Linear down;
   LinearWeights qkv_w, o_w, gate_up_w, down_w;
-  int64_t attn_norm, q_norm, k_norm, mlp_norm;   ///< parameter indices
+  int64_t attn_norm, q_norm, k_norm, mlp_norm;  ///< parameter indices
   int64_t qkv_p, o_p, gate_up_p, down_p;
 };
 
@@ -78,31 +78,35 @@ class Network {
   /// Scratch bytes that ops need for `rows` tokens with at most `max_keys` keys.
   [[nodiscard]] int64_t scratch(int64_t rows, int64_t max_keys, int threads) const;
 
-  /// Runs the blocks over `rows`; keys and values of the rows go to `kv`, and attention reads them from there.
-  /// Returns the last layer's output [T,D].
+  /// Runs the blocks over `rows`; keys and values of the rows go to `kv`, and attention reads them from
+  /// there. Returns the last layer's output [T,D].
   TensorView forward(const Context& ctx, const Rows& rows, const KvSet& kv, Activations& act) const;
   /// Gathers rows `scored` of `hidden` and applies the final norm; the result feeds logits().
-  void gather(const Context& ctx, const TensorView& hidden, std::span<const int32_t> scored, Activations& act) const;
+  void gather(const Context& ctx, const TensorView& hidden, std::span<const int32_t> scored,
+              Activations& act) const;
   /// Logits [n,V] of scored rows [begin, begin+n), n <= kLogitRows. The view is valid until the next call.
   TensorView logits(const Context& ctx, const Activations& act, int64_t begin, int64_t n) const;
 
   /// Gradients of everything from dlogp (and dentropy when given) of the scored rows; accumulates into the
   /// weights' main gradients. `act` is that of the forward pass with Keep::for_backward.
   struct HeadGradient {
-    std::span<const int32_t> scored;   ///< [R] rows of the batch
-    std::span<const int32_t> target;   ///< [R]
+    std::span<const int32_t> scored;  ///< [R] rows of the batch
+    std::span<const int32_t> target;  ///< [R]
     float temperature = 1.0f;
-    TensorView lse, entropy;           ///< [1,R] as logprob gave them
-    TensorView dlogp, dentropy;        ///< [1,R]; dentropy may be absent
+    TensorView lse, entropy;     ///< [1,R] as logprob gave them
+    TensorView dlogp, dentropy;  ///< [1,R]; dentropy may be absent
   };
-  void backward(const Context& ctx, Arena& temp, const Rows& rows, Activations& act, const HeadGradient& head) const;
+  void backward(const Context& ctx, Arena& temp, const Rows& rows, Activations& act,
+                const HeadGradient& head) const;
 
   [[nodiscard]] const ModelConfig& config() const { return weights_->config(); }
   [[nodiscard]] const Weights& weights() const { return *weights_; }
   [[nodiscard]] DType compute() const { return weights_->compute(); }
   [[nodiscard]] std::vector<std::string> plans() const;
   /// Elements of one key/value block of one layer.
-  [[nodiscard]] int64_t kv_block_elements() const { return config().num_key_value_heads * 2 * kKeyBlock * config().head_dim; }
+  [[nodiscard]] int64_t kv_block_elements() const {
+    return config().num_key_value_heads * 2 * kKeyBlock * config().head_dim;
+  }
 
   static constexpr int64_t kLogitRows = 512;  ///< rows of logits held at once
 

@@ -31,14 +31,19 @@ void round_to(const TensorView& master, const TensorView& weight) {
     case DType::bf16:
       for (int64_t i = 0; i < weight.size(); ++i) weight.as<bf16>()[i] = bf16(from[i]);
       return;
-    case DType::f32: std::copy_n(from, weight.size(), weight.as<float>()); return;
-    default: std::copy_n(from, weight.size(), weight.as<double>()); return;
+    case DType::f32:
+      std::copy_n(from, weight.size(), weight.as<float>());
+      return;
+    default:
+      std::copy_n(from, weight.size(), weight.as<double>());
+      return;
   }
 }
 
 }  // namespace
 
-Weights::Weights(const ModelConfig& config, DType compute, Purpose purpose) : config_(config), compute_(compute) {
+Weights::Weights(const ModelConfig& config, DType compute, Purpose purpose)
+    : config_(config), compute_(compute) {
   config_.validate();
   for (ParameterSpec& spec : model_family(config_.family).parameters(config_)) {
     index_[spec.name] = static_cast<int64_t>(parameters_.size());
@@ -69,9 +74,15 @@ void Weights::initialize(uint64_t seed) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& p = parameters_[i];
     switch (p.spec.init) {
-      case Init::ones: fill(p.master, 1.0f); break;
-      case Init::normal: fill_normal(p.master, seed, i, std_dev); break;
-      case Init::residual: fill_normal(p.master, seed, i, residual); break;
+      case Init::ones:
+        fill(p.master, 1.0f);
+        break;
+      case Init::normal:
+        fill_normal(p.master, seed, i, std_dev);
+        break;
+      case Init::residual:
+        fill_normal(p.master, seed, i, residual);
+        break;
     }
   }
   round_masters();
@@ -105,7 +116,8 @@ LinearWeights WeightCache::add(const std::string& name, const QLinearParams& par
   const int64_t parameter = weights_->index(name);
   const Parameter& p = weights_->parameters()[parameter];
   LinearWeights w;
-  w.dense = params.fprop.b.format == FormatId::fp32 && weights_->compute() == DType::bf16 ? p.master : p.weight;
+  w.dense =
+      params.fprop.b.format == FormatId::fp32 && weights_->compute() == DType::bf16 ? p.master : p.weight;
   if (needs.quantized_w) w.fprop = entry(parameter, params.fprop.b, Form::codes).q;
   if (needs.dgrad_codes) w.dgrad = entry(parameter, params.dgrad.b, Form::transposed_codes).q;
   if (needs.dequantized_w) w.dequantized = entry(parameter, params.fprop.b, Form::decoded).decoded;

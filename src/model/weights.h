@@ -13,7 +13,8 @@
 
 namespace minite {
 
-/// What a set of weights is for: inference keeps weights only; training adds FP32 masters, gradients, moments.
+/// What a set of weights is for: inference keeps weights only; training adds FP32 masters, gradients,
+/// moments.
 enum class Purpose : uint8_t { inference, training };
 
 struct Parameter {

@@ -10,7 +10,9 @@ namespace {
 /// Format of a dense operand as it is stored.
 FormatId stored_as(DType dtype) { return dtype == DType::bf16 ? FormatId::bf16 : FormatId::fp32; }
 
-FormatId operand_format(const QuantSpec& spec, DType stored) { return spec.quantized() ? spec.format : stored_as(stored); }
+FormatId operand_format(const QuantSpec& spec, DType stored) {
+  return spec.quantized() ? spec.format : stored_as(stored);
+}
 
 DType accumulator(DType compute) { return compute == DType::f64 ? DType::f64 : DType::f32; }
 
@@ -22,7 +24,8 @@ DType weight_dtype(const QuantSpec& spec, DType compute) {
 void check_policy(const ResolvedLinear& resolved, const Policy& policy) {
   if (policy.kind != Policy::Kind::batch_invariant || resolved.params.row_local()) return;
   fail(ErrorCode::unsupported,
-       "{}: recipe {} scales activations over the whole tensor ({}), so a token's result depends on its batch; policy "
+       "{}: recipe {} scales activations over the whole tensor ({}), so a token's result depends on its "
+       "batch; policy "
        "batch_invariant refuses it. Use a recipe with row scales or --sampler-policy fastest",
        resolved.module.name, resolved.recipe, to_string(resolved.params.fprop.a));
 }
@@ -53,9 +56,10 @@ Linear::Linear(const ResolvedLinear& resolved, DType compute, const OpTable& tab
 
 GemmPlan Linear::wgrad_plan(int64_t rows) const {
   const QLinearParams& p = params();
-  return plan_gemm(
-      *table_, {operand_format(p.wgrad.a, compute_), operand_format(p.wgrad.b, compute_), accumulator(compute_), k(), rows},
-      Policy{Policy::Kind::fastest, {}}, resolved_.module.name + " wgrad");
+  return plan_gemm(*table_,
+                   {operand_format(p.wgrad.a, compute_), operand_format(p.wgrad.b, compute_),
+                    accumulator(compute_), k(), rows},
+                   Policy{Policy::Kind::fastest, {}}, resolved_.module.name + " wgrad");
 }
 
 void Linear::forward(const Context& ctx, const TensorView& x, const LinearWeights& w, const TensorView& y,
@@ -82,8 +86,9 @@ void Linear::dgrad(const Context& ctx, Arena& temp, const TensorView& dy, const 
     a = Operand::of(q);
   }
   // w is [N,K] and N is contracted: a dense weight is read by columns, codes are those of w^T.
-  const Operand b = needs_.dgrad_codes ? Operand::of(w.dgrad)
-                                       : Operand::of(needs_.dequantized_w ? w.dequantized : w.dense, Orientation::columns);
+  const Operand b = needs_.dgrad_codes
+                        ? Operand::of(w.dgrad)
+                        : Operand::of(needs_.dequantized_w ? w.dequantized : w.dense, Orientation::columns);
   ops::gemm(ctx, dgrad_, {a, b, {}, dx, Output::overwrite});
 }
 
@@ -131,8 +136,8 @@ int64_t Linear::backward_bytes(int64_t rows) const {
 }
 
 int64_t Linear::scratch(int64_t rows, int threads) const {
-  return std::max({fprop_.scratch(rows, threads), dgrad_.scratch(rows, threads),
-                   wgrad_plan(rows).scratch(n(), threads)});
+  return std::max(
+      {fprop_.scratch(rows, threads), dgrad_.scratch(rows, threads), wgrad_plan(rows).scratch(n(), threads)});
 }
 
 std::vector<std::string> Linear::plans() const {
@@ -140,9 +145,9 @@ std::vector<std::string> Linear::plans() const {
           resolved_.module.name + " dgrad: " + to_string(dgrad_)};
 }
 
-void LayerNormLinear::forward(const Context& ctx, const TensorView& x, const TensorView& norm_weight, float eps,
-                              const LinearWeights& w, const TensorView& normed, const TensorView& y,
-                              Saved& saved) const {
+void LayerNormLinear::forward(const Context& ctx, const TensorView& x, const TensorView& norm_weight,
+                              float eps, const LinearWeights& w, const TensorView& normed,
+                              const TensorView& y, Saved& saved) const {
   saved.x = x;
   const RmsNormArgs norm{x, norm_weight, eps, 1, normed, saved.rstd};
   if (!linear_.needs().quantized_x) {
@@ -155,9 +160,9 @@ void LayerNormLinear::forward(const Context& ctx, const TensorView& x, const Ten
 }
 
 void LayerNormLinear::backward(const Context& ctx, Arena& temp, const TensorView& dy, const Saved& saved,
-                               const TensorView& norm_weight, const LinearWeights& w, const TensorView& dnormed,
-                               const TensorView& residual, const TensorView& dx, const TensorView& dw,
-                               const TensorView& dnorm_weight) const {
+                               const TensorView& norm_weight, const LinearWeights& w,
+                               const TensorView& dnormed, const TensorView& residual, const TensorView& dx,
+                               const TensorView& dw, const TensorView& dnorm_weight) const {
   linear_.backward(ctx, temp, dy, saved.linear, w, dnormed, dw);
   ops::rmsnorm_backward(ctx, {dnormed, saved.x, norm_weight, saved.rstd, 1, residual, dx, dnorm_weight});
 }

@@ -43,9 +43,10 @@ class Linear {
   void forward(const Context& ctx, const TensorView& x, const LinearWeights& w, const TensorView& y,
                LinearSaved& saved) const;
   /// The same when saved.xq already holds the codes of x (a fused producer wrote them).
-  void forward_prequantized(const Context& ctx, const TensorView& x, const LinearWeights& w, const TensorView& y,
-                            LinearSaved& saved) const;
-  /// dx = dy w, dw += dy^T x. `temp` gives working memory of backward_bytes(T), returned before the call ends.
+  void forward_prequantized(const Context& ctx, const TensorView& x, const LinearWeights& w,
+                            const TensorView& y, LinearSaved& saved) const;
+  /// dx = dy w, dw += dy^T x. `temp` gives working memory of backward_bytes(T), returned before the call
+  /// ends.
   void backward(const Context& ctx, Arena& temp, const TensorView& dy, const LinearSaved& saved,
                 const LinearWeights& w, const TensorView& dx, const TensorView& dw) const;
 

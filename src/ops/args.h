@@ -53,7 +53,7 @@ enum class Orientation : uint8_t { rows, columns };
 struct QuantizeArgs {
   TensorView x;  ///< [M, K] bf16 or f32
   Orientation along = Orientation::rows;
-  QTensor out;   ///< out.spec says how
+  QTensor out;  ///< out.spec says how
 };
 
 /// y = D(q), decoded in the convention's order and rounded once to y's dtype.
@@ -104,8 +104,8 @@ struct RmsNormArgs {
   TensorView weight;  ///< [1, D], dtype of x
   float eps = 0;
   int64_t groups = 1;
-  TensorView y;       ///< [T, groups*D]; may be x
-  TensorView rstd;    ///< [T, groups] accumulator dtype (f32; f64 for f64), or absent
+  TensorView y;     ///< [T, groups*D]; may be x
+  TensorView rstd;  ///< [T, groups] accumulator dtype (f32; f64 for f64), or absent
 };
 struct RmsNormBackwardArgs {
   TensorView dy, x, weight, rstd;
@@ -118,8 +118,8 @@ struct RmsNormBackwardArgs {
 /// Rotates pairs (i, i + D/2) of each head in place by the angle of the row's position.
 enum class Direction : uint8_t { forward, backward };
 struct RopeArgs {
-  TensorView x;          ///< [T, heads*D], in place
-  TensorView table;      ///< [positions, D] f32: D/2 cosines, then D/2 sines
+  TensorView x;      ///< [T, heads*D], in place
+  TensorView table;  ///< [positions, D] f32: D/2 cosines, then D/2 sines
   std::span<const int32_t> pos;
   int64_t heads = 0;
   Direction direction = Direction::forward;
@@ -189,7 +189,7 @@ struct EmbeddingBackwardArgs {
 
 /// Log-probabilities and entropy of softmax(logits / temperature).
 struct LogprobArgs {
-  TensorView logits;  ///< [T, V] f32 (f64)
+  TensorView logits;                ///< [T, V] f32 (f64)
   std::span<const int32_t> target;  ///< [T], each in [0, V)
   float temperature = 1.0f;
   TensorView logp;     ///< [1, T] f32 (f64): log p(target)
@@ -200,15 +200,15 @@ struct LogprobBackwardArgs {
   TensorView logits;
   std::span<const int32_t> target;
   float temperature = 1.0f;
-  TensorView lse, entropy;      ///< as the forward pass gave them; entropy only with dentropy
-  TensorView dlogp, dentropy;   ///< [1, T]; dentropy may be absent
-  TensorView dlogits;           ///< [T, V] compute dtype
+  TensorView lse, entropy;     ///< as the forward pass gave them; entropy only with dentropy
+  TensorView dlogp, dentropy;  ///< [1, T]; dentropy may be absent
+  TensorView dlogits;          ///< [T, V] compute dtype
 };
 
 /// Chooses one token a row by Gumbel-max over the kept part of softmax(logits / temperature). The noise of
 /// vocabulary entry j is Philox(seed, (request, position, j)): it depends on nothing else.
 struct ChooseArgs {
-  TensorView logits;  ///< [T, V] f32
+  TensorView logits;         ///< [T, V] f32
   float temperature = 1.0f;  ///< 0: greedy, the first of the largest
   int64_t top_k = 0;         ///< 0: all
   float top_p = 1.0f;        ///< keeps the smallest set of largest probabilities that reaches top_p
@@ -227,7 +227,7 @@ struct AdamWArgs {
   TensorView weight;        ///< [R, C] bf16 or f32, out
   float grad_scale = 1.0f;  ///< multiplies the gradient first (clipping)
   float lr = 0, beta1 = 0.9f, beta2 = 0.95f, eps = 1e-8f, weight_decay = 0;
-  int64_t step = 1;         ///< 1-based, for bias correction
+  int64_t step = 1;  ///< 1-based, for bias correction
 };
 /// Sum of squares in FP64: chunks of 4096 elements, 16 lanes in each, chunks ascending.
 struct SumSquaresArgs {

@@ -5,17 +5,19 @@
 
 namespace minite::ops {
 
-inline std::string shape(const TensorView& t) { return fmt::format("{}x{} {}", t.rows, t.cols, dtype_name(t.dtype)); }
+inline std::string shape(const TensorView& t) {
+  return fmt::format("{}x{} {}", t.rows, t.cols, dtype_name(t.dtype));
+}
 
 /// `t` must be rows x cols, and of `dtype`.
-inline void check_shape(std::string_view op, std::string_view name, const TensorView& t, int64_t rows, int64_t cols,
-                        DType dtype) {
+inline void check_shape(std::string_view op, std::string_view name, const TensorView& t, int64_t rows,
+                        int64_t cols, DType dtype) {
   if (t.rows == rows && t.cols == cols && t.dtype == dtype && (t.data != nullptr || rows * cols == 0)) return;
   fail(ErrorCode::invalid_argument, "{}: {} is {}, expected {}x{} {}", op, name,
        t.data == nullptr && t.rows == 0 ? "absent" : shape(t), rows, cols, dtype_name(dtype));
 }
-inline void check_optional(std::string_view op, std::string_view name, const TensorView& t, int64_t rows, int64_t cols,
-                           DType dtype) {
+inline void check_optional(std::string_view op, std::string_view name, const TensorView& t, int64_t rows,
+                           int64_t cols, DType dtype) {
   if (!t.empty()) check_shape(op, name, t, rows, cols, dtype);
 }
 /// Accumulator dtype of a storage dtype.
@@ -26,7 +28,8 @@ inline void check_count(std::string_view op, std::string_view name, size_t have,
   fail(ErrorCode::invalid_argument, "{}: {} has {} entries, expected {}", op, name, have, want);
 }
 /// Each of `values` must be in [0, limit).
-inline void check_ids(std::string_view op, std::string_view name, std::span<const int32_t> values, int64_t limit) {
+inline void check_ids(std::string_view op, std::string_view name, std::span<const int32_t> values,
+                      int64_t limit) {
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i] >= 0 && values[i] < limit) continue;
     fail(ErrorCode::invalid_argument, "{}: {}[{}] = {} is outside [0, {})", op, name, i, values[i], limit);

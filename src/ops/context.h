@@ -10,8 +10,8 @@ namespace minite {
 struct Context {
   const OpTable* table = nullptr;
   ThreadPool* pool = nullptr;
-  Probe* probe = nullptr;              ///< null: nobody listens
-  std::span<std::byte> scratch;        ///< large enough for every plan that runs in this context
+  Probe* probe = nullptr;        ///< null: nobody listens
+  std::span<std::byte> scratch;  ///< large enough for every plan that runs in this context
 
   [[nodiscard]] Exec exec() const { return {pool, scratch}; }
   void observe(int layer, std::string_view module, const TensorView& value) const {

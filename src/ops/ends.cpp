@@ -1,5 +1,4 @@
 // The two ends of the model and the optimizer: arguments checked, then run.
-#include "backends/ref/choose.h"
 #include "ops/check.h"
 #include "ops/ops.h"
 
@@ -15,7 +14,8 @@ void embedding(const Context& ctx, const EmbeddingArgs& args) {
 void embedding_backward(const Context& ctx, const EmbeddingBackwardArgs& args) {
   check_count("embedding_backward", "token", args.token.size(), args.dy.rows);
   check_ids("embedding_backward", "token", args.token, args.dtable.rows);
-  check_shape("embedding_backward", "dtable", args.dtable, args.dtable.rows, args.dy.cols, accumulator(args.dy.dtype));
+  check_shape("embedding_backward", "dtable", args.dtable, args.dtable.rows, args.dy.cols,
+              accumulator(args.dy.dtype));
   ctx.table->embedding_backward(args, ctx.exec());
 }
 
@@ -52,7 +52,7 @@ void choose(const Context& ctx, const ChooseArgs& args) {
   check_count("choose", "request", args.request.size(), t);
   check_count("choose", "pos", args.pos.size(), t);
   check_count("choose", "token", args.token.size(), t);
-  check_scratch("choose", ctx.scratch, ctx.pool->threads() * ref::choose_scratch(args.logits.cols));
+  check_scratch("choose", ctx.scratch, ctx.table->choose_scratch(args.logits.cols, ctx.pool->threads()));
   ctx.table->choose(args, ctx.exec());
 }
 

@@ -8,13 +8,14 @@ namespace minite::ops {
 namespace {
 
 void check_norm(std::string_view op, const TensorView& x, const TensorView& weight, int64_t groups) {
-  require(groups > 0 && x.cols % groups == 0, "{}: {} columns do not split into {} groups", op, x.cols, groups);
+  require(groups > 0 && x.cols % groups == 0, "{}: {} columns do not split into {} groups", op, x.cols,
+          groups);
   check_shape(op, "weight", weight, 1, x.cols / groups, x.dtype);
 }
 
 void check_kv(std::string_view op, const KvStore& kv, int64_t heads) {
-  require(kv.kv_heads > 0 && heads % kv.kv_heads == 0, "{}: {} heads do not share {} key/value heads evenly", op, heads,
-          kv.kv_heads);
+  require(kv.kv_heads > 0 && heads % kv.kv_heads == 0, "{}: {} heads do not share {} key/value heads evenly",
+          op, heads, kv.kv_heads);
   require(kv.head_dim > 0 && kv.head_dim <= 256, "{}: head_dim={} must be in [1, 256]", op, kv.head_dim);
 }
 
@@ -52,8 +53,8 @@ void rmsnorm_quantize(const Context& ctx, const RmsNormQuantizeArgs& args) {
 }
 
 void rope(const Context& ctx, const RopeArgs& args) {
-  require(args.heads > 0 && args.x.cols % (2 * args.heads) == 0, "rope: {} columns are not {} heads of even size",
-          args.x.cols, args.heads);
+  require(args.heads > 0 && args.x.cols % (2 * args.heads) == 0,
+          "rope: {} columns are not {} heads of even size", args.x.cols, args.heads);
   require(args.table.cols == args.x.cols / args.heads, "rope: table has {} columns, expected head_dim={}",
           args.table.cols, args.x.cols / args.heads);
   check_count("rope", "pos", args.pos.size(), args.x.rows);
@@ -88,7 +89,8 @@ void attention(const Context& ctx, const AttentionArgs& args) {
 
 void attention_backward(const Context& ctx, const AttentionBackwardArgs& args) {
   check_kv("attention_backward", args.kv, args.heads);
-  const int64_t t = args.q.rows, cols = args.heads * args.kv.head_dim, kv_cols = args.kv.kv_heads * args.kv.head_dim;
+  const int64_t t = args.q.rows, cols = args.heads * args.kv.head_dim,
+                kv_cols = args.kv.kv_heads * args.kv.head_dim;
   check_shape("attention_backward", "q", args.q, t, cols, args.kv.dtype);
   check_shape("attention_backward", "dout", args.dout, t, cols, args.kv.dtype);
   check_shape("attention_backward", "o", args.o, t, cols, args.kv.dtype);

@@ -7,7 +7,8 @@ namespace {
 
 void check_quantized(std::string_view op, const QTensor& q, int64_t rows, int64_t cols) {
   require(!q.empty() && q.spec.quantized(), "{}: output format {} has no codes", op, to_string(q.spec));
-  require(q.rows == rows && q.cols == cols, "{}: codes are {}x{}, expected {}x{}", op, q.rows, q.cols, rows, cols);
+  require(q.rows == rows && q.cols == cols, "{}: codes are {}x{}, expected {}x{}", op, q.rows, q.cols, rows,
+          cols);
   require(q.outer_count() == 0 || (q.outer != nullptr && q.amax != nullptr),
           "{}: {} needs places for outer scales and amaxes", op, to_string(q.spec));
 }
@@ -18,8 +19,8 @@ void check_source(std::string_view op, const TensorView& x) {
 }
 
 void check_operand(std::string_view name, const Operand& x, FormatId planned, int64_t depth) {
-  require(x.format() == planned || !x.quantized(), "qgemm: {} is {}, planned for {}", name, format(x.format()).name,
-          format(planned).name);
+  require(x.format() == planned || !x.quantized(), "qgemm: {} is {}, planned for {}", name,
+          format(x.format()).name, format(planned).name);
   require(x.depth() == depth, "qgemm: {} has K={}, planned for K={}", name, x.depth(), depth);
 }
 

@@ -10,14 +10,18 @@ Policy Policy::parse(std::string_view text) {
   if (text.starts_with("exact(") && text.ends_with(")") && text.size() > 7) {
     return {Kind::exact, std::string(text.substr(6, text.size() - 7))};
   }
-  fail(ErrorCode::invalid_argument, "unknown policy '{}'; use fastest, batch_invariant or exact(KERNEL)", text);
+  fail(ErrorCode::invalid_argument, "unknown policy '{}'; use fastest, batch_invariant or exact(KERNEL)",
+       text);
 }
 
 std::string to_string(const Policy& policy) {
   switch (policy.kind) {
-    case Policy::Kind::fastest: return "fastest";
-    case Policy::Kind::batch_invariant: return "batch_invariant";
-    case Policy::Kind::exact: return fmt::format("exact({})", policy.kernel);
+    case Policy::Kind::fastest:
+      return "fastest";
+    case Policy::Kind::batch_invariant:
+      return "batch_invariant";
+    case Policy::Kind::exact:
+      return fmt::format("exact({})", policy.kernel);
   }
   return {};
 }
@@ -29,16 +33,19 @@ std::string to_string(const GemmPlan& plan) {
                      plan.support.row_invariant ? "row invariant" : "depends on the batch");
 }
 
-GemmPlan plan_gemm(const OpTable& table, const GemmProblem& problem, const Policy& policy, std::string_view who) {
+GemmPlan plan_gemm(const OpTable& table, const GemmProblem& problem, const Policy& policy,
+                   std::string_view who) {
   GemmPlan plan{problem, &table, table.supports_gemm(problem)};
-  if (!plan.support.ok) fail(ErrorCode::unsupported, "{}: backend {}: {}", who, table.name, plan.support.reason);
+  if (!plan.support.ok)
+    fail(ErrorCode::unsupported, "{}: backend {}: {}", who, table.name, plan.support.reason);
   if (policy.kind == Policy::Kind::batch_invariant && !plan.support.row_invariant) {
-    fail(ErrorCode::unsupported, "{}: kernel {} cannot promise batch invariance; use --sampler-policy fastest", who,
+    fail(ErrorCode::unsupported,
+         "{}: kernel {} cannot promise batch invariance; use --sampler-policy fastest", who,
          plan.support.kernel);
   }
   if (policy.kind == Policy::Kind::exact && policy.kernel != plan.support.kernel) {
-    fail(ErrorCode::unsupported, "{}: kernel '{}' was asked for, but backend {} runs {} here", who, policy.kernel,
-         table.name, plan.support.kernel);
+    fail(ErrorCode::unsupported, "{}: kernel '{}' was asked for, but backend {} runs {} here", who,
+         policy.kernel, table.name, plan.support.kernel);
   }
   return plan;
 }

@@ -28,7 +28,9 @@ struct GemmPlan {
   const OpTable* table = nullptr;
   Support support;
 
-  [[nodiscard]] int64_t scratch(int64_t m, int threads) const { return table->gemm_scratch(problem, m, threads); }
+  [[nodiscard]] int64_t scratch(int64_t m, int threads) const {
+    return table->gemm_scratch(problem, m, threads);
+  }
 };
 /// "simd/avx512 panel_fma_chain: bf16 x bf16 -> bf16, N=288 K=96, canonical: fma, k ascending, row invariant"
 [[nodiscard]] std::string to_string(const GemmPlan& plan);

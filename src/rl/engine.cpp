@@ -3,17 +3,31 @@
 #include "minite/recipe.h"
 
 namespace minite::rl {
+namespace {
 
-Engine::Engine(Weights& weights, const RunConfig& config, const Sides& sides, const OpTable& table, ThreadPool& pool)
-    : cache_(weights) {
+std::unique_ptr<Network> make_network(const Weights& weights, WeightCache& cache, const RunConfig& config,
+                                      const std::string& recipe, const OpTable& table) {
   const ModelConfig& model = weights.config();
-  const std::vector<LinearModule> modules = linear_modules(model);
-  const auto layers = static_cast<int>(model.num_hidden_layers);
   std::vector<Rule> rules;
   if (!config.rules.empty()) rules = parse_rules(config.rules, "rules");
-  const Policy policy = Policy::parse(config.sampler_policy);
+  const auto resolved =
+      resolve(recipe, rules, linear_modules(model), static_cast<int>(model.num_hidden_layers));
+  return std::make_unique<Network>(weights, cache, resolved, table, Policy::parse(config.sampler_policy));
+}
+
+}  // namespace
+
+void check_sides(const Weights& weights, const RunConfig& config, const Sides& sides, const OpTable& table) {
+  WeightCache cache(weights);
+  (void)make_network(weights, cache, config, sides.learner_recipe, table);
+  (void)make_network(weights, cache, config, sides.sampler_recipe, table);
+}
+
+Engine::Engine(Weights& weights, const RunConfig& config, const Sides& sides, const OpTable& table,
+               ThreadPool& pool)
+    : cache_(weights) {
   const auto network = [&](const std::string& recipe) {
-    return std::make_unique<Network>(weights, cache_, resolve(recipe, rules, modules, layers), table, policy);
+    return make_network(weights, cache_, config, recipe, table);
   };
   learner_network_ = network(sides.learner_recipe);
   if (sides.sampler_recipe != sides.learner_recipe) sampler_network_ = network(sides.sampler_recipe);

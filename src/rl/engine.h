@@ -16,7 +16,8 @@ struct Sides {
 class Engine {
  public:
   /// Both sides read the same quantized weights where their recipes agree. Throws as resolve() and Network.
-  Engine(Weights& weights, const RunConfig& config, const Sides& sides, const OpTable& table, ThreadPool& pool);
+  Engine(Weights& weights, const RunConfig& config, const Sides& sides, const OpTable& table,
+         ThreadPool& pool);
 
   [[nodiscard]] Learner& learner() { return *learner_; }
   [[nodiscard]] Sampler& sampler() { return *sampler_; }
@@ -27,9 +28,13 @@ class Engine {
 
  private:
   WeightCache cache_;
-  std::unique_ptr<Network> learner_network_, sampler_network_;  ///< sampler_network_ is null when both are equal
+  std::unique_ptr<Network> learner_network_,
+      sampler_network_;  ///< sampler_network_ is null when both are equal
   std::unique_ptr<Learner> learner_;
   std::unique_ptr<Sampler> sampler_;
 };
+
+/// Whether an Engine for `sides` can be built: throws as its constructor does, without its working memory.
+void check_sides(const Weights& weights, const RunConfig& config, const Sides& sides, const OpTable& table);
 
 }  // namespace minite::rl

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "backends/registry.h"
 #include "core/env.h"
 #include "core/fail.h"
 #include "core/text_file.h"
+#include "io/manifest.h"
 #include "learn/checkpoint.h"
 #include "rl/summary.h"
 
@@ -30,7 +32,8 @@ std::vector<StagePlan> plan_stages(const RunConfig& c) {
   if (c.sft.steps > 0) plan.push_back({Stage::sft, c.sft.steps, {c.learner_recipe, c.sampler_recipe}});
   if (c.rl.steps > 0) plan.push_back({Stage::rl, c.rl.steps, {c.learner_recipe, c.sampler_recipe}});
   if (c.contrast.steps > 0) {
-    plan.push_back({Stage::contrast, c.contrast.steps, {c.contrast.learner_recipe, c.contrast.sampler_recipe}});
+    plan.push_back(
+        {Stage::contrast, c.contrast.steps, {c.contrast.learner_recipe, c.contrast.sampler_recipe}});
   }
   return plan;
 }
@@ -61,9 +64,8 @@ ModelConfig make_model(const RunConfig& c, const io::Tokenizer& tokenizer) {
 
 class Run {
  public:
-  Run(const RunConfig& config, RunFolder folder, RunObserver& observer)
+  Run(const RunConfig& config, RunObserver& observer)
       : config_(config),
-        folder_(std::move(folder)),
         observer_(observer),
         problems_(config.data),
         tokenizer_(make_tokenizer(config, problems_)),
@@ -72,20 +74,28 @@ class Run {
         weights_(make_model(config, *tokenizer_), DType::bf16, Purpose::training),
         plan_(plan_stages(config)) {
     for (const StagePlan& stage : plan_) total_ += stage.steps;
+    check();
   }
 
-  void start() {
+  /// From the first step, in a folder that holds no steps. `open` makes the folder once nothing is left that
+  /// bad input could spoil.
+  template <class Open>
+  void start(const Open& open) {
     if (config_.init.empty()) {
       weights_.initialize(config_.seed);
     } else {
       load_model(config_.init, weights_);
     }
+    folder_.emplace(open());
     // The starting point is a checkpoint too: a contrast without SFT begins there, and so does a resumed run.
-    state_ = {plan_.empty() ? "sft" : std::string(learn::stage_name(plan_[0].stage)), 0, 0, 0};
+    state_ = {std::string(learn::stage_name(plan_[0].stage)), 0, 0, 0};
     save();
   }
 
-  void resume_from(const std::filesystem::path& checkpoint) { state_ = load_trainer(checkpoint, weights_); }
+  void resume(const std::filesystem::path& path, const learn::Checkpoint& checkpoint) {
+    state_ = load_trainer(checkpoint.path, weights_);
+    folder_.emplace(RunFolder::resume(path, checkpoint.global_step));
+  }
 
   void execute() {
     int64_t before = 0;  // global steps of the stages so far
@@ -93,10 +103,26 @@ class Run {
       if (state_.global_step < before + stage.steps) run_stage(stage, before);
       before += stage.steps;
     }
-    folder_.write_summary(summarize(folder_.path(), {config_, std::string(table_.name), final_checkpoint()}));
+    folder_->write_summary(
+        summarize(folder_->path(), {config_, std::string(table_.name), final_checkpoint()}));
   }
 
  private:
+  /// Finds what would stop the run hours later: recipes that do not fit the model, problems that do not fit.
+  void check() const {
+    require(!plan_.empty(), "nothing to do: sft.steps, rl.steps and contrast.steps are 0");
+    const ModelConfig& model = weights_.config();
+    require(config_.max_length <= model.max_position_embeddings,
+            "max_length={} exceeds the model's max_position_embeddings={}", config_.max_length,
+            model.max_position_embeddings);
+    require_fit(*tokenizer_, model, config_.init);
+    for (const StagePlan& stage : plan_) check_sides(weights_, config_, stage.sides, table_);
+    for (int64_t i = 0; i < problems_.size(); ++i) {
+      check_prompt(*tokenizer_, problems_.at(i), config_.max_length);
+      if (config_.sft.steps > 0) (void)encode_example(*tokenizer_, problems_.at(i), config_.max_length);
+    }
+  }
+
   void run_stage(const StagePlan& stage, int64_t before) {
     const auto name = std::string(learn::stage_name(stage.stage));
     if (state_.stage != name || state_.global_step == before) begin_stage(stage, before);
@@ -116,8 +142,14 @@ class Run {
   /// Fresh moments; a contrast goes back to the weights that RL started from.
   void begin_stage(const StagePlan& stage, int64_t before) {
     if (stage.stage == Stage::contrast) {
-      const int64_t origin = config_.sft.steps;
-      (void)load_trainer(checkpoint_path(origin), weights_);
+      const std::filesystem::path origin = checkpoint_path(config_.sft.steps);
+      const std::vector<std::string> faults = io::verify_checkpoint(origin);
+      if (!faults.empty()) {
+        fail(ErrorCode::corrupt_data,
+             "the contrast starts from {}, which cannot be used: {}. Run again with -o", origin.string(),
+             fmt::join(faults, "; "));
+      }
+      (void)load_trainer(origin, weights_);
     }
     for (const Parameter& p : weights_.parameters()) {
       for (const TensorView& moment : {p.m, p.v}) std::fill_n(moment.as<float>(), moment.size(), 0.0f);
@@ -128,7 +160,8 @@ class Run {
   void one_step(const StageContext& ctx, const StagePlan& stage) {
     StepRecord record;
     try {
-      record = stage.stage == Stage::sft ? sft_step(ctx, state_.step) : rl_step(ctx, stage.stage, state_.step);
+      record =
+          stage.stage == Stage::sft ? sft_step(ctx, state_.step) : rl_step(ctx, stage.stage, state_.step);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::non_finite) throw;
       if (!std::filesystem::exists(checkpoint_path(state_.global_step))) save();
@@ -140,32 +173,33 @@ class Run {
     ++state_.update;
     const StepId id{state_.global_step, state_.step, stage.stage};
     record.metrics["tokens"] = static_cast<double>(record.tokens);
-    folder_.write_metrics(id, record.metrics);
-    folder_.write_timings(id, record.seconds);
+    folder_->write_metrics(id, record.metrics);
+    folder_->write_timings(id, record.seconds);
     observer_.step(id, state_.global_step, total_, record);
   }
 
   void save() {
-    folder_.save_checkpoint(state_.global_step, [&](const std::filesystem::path& path) {
+    folder_->save_checkpoint(state_.global_step, [&](const std::filesystem::path& path) {
       save_model(path, weights_);
       save_trainer(path, weights_, state_);
       tokenizer_->save(path);
     });
     // Two for resuming, and the ends of SFT (where a contrast starts) and of RL (the product).
     const std::array<int64_t, 2> ends = {config_.sft.steps, config_.sft.steps + config_.rl.steps};
-    folder_.prune_checkpoints(2, ends);
+    folder_->prune_checkpoints(2, ends);
   }
 
   [[nodiscard]] std::filesystem::path checkpoint_path(int64_t global_step) const {
-    return learn::checkpoint_path(folder_.path(), global_step);
+    return learn::checkpoint_path(folder_->path(), global_step);
   }
   /// The product of the run: the end of RL, or of SFT when there was no RL.
   [[nodiscard]] std::string final_checkpoint() const {
-    return std::filesystem::relative(checkpoint_path(config_.sft.steps + config_.rl.steps), folder_.path()).string();
+    return std::filesystem::relative(checkpoint_path(config_.sft.steps + config_.rl.steps), folder_->path())
+        .string();
   }
 
   RunConfig config_;
-  RunFolder folder_;
+  std::optional<RunFolder> folder_;
   RunObserver& observer_;
   Problems problems_;
   std::unique_ptr<io::Tokenizer> tokenizer_;
@@ -179,15 +213,17 @@ class Run {
 
 }  // namespace
 
-void run_training(const RunConfig& config, const std::filesystem::path& path, Stages stages, RunObserver& observer) {
+void run_training(const RunConfig& config, const std::filesystem::path& path, Stages stages,
+                  RunObserver& observer) {
   RunConfig c = config;
   if (stages == Stages::sft_only) c.rl.steps = c.contrast.steps = 0;
   validate(c);
-  require(c.sft.steps + c.rl.steps + c.contrast.steps > 0, "nothing to do: sft.steps, rl.steps and contrast.steps are 0");
-  RunFolder folder = RunFolder::create(path);
-  folder.write_config(to_yaml(c));
-  Run run(c, std::move(folder), observer);
-  run.start();
+  Run run(c, observer);
+  run.start([&] {
+    RunFolder folder = RunFolder::create(path);
+    folder.write_config(to_yaml(c));
+    return folder;
+  });
   run.execute();
 }
 
@@ -195,20 +231,27 @@ void resume_training(const RunConfig& config, const std::filesystem::path& path,
   validate(config);
   const learn::CheckpointSearch search = learn::latest_valid_checkpoint(path);
   for (const std::string& reason : search.skipped) observer.message(reason);
-  const int64_t at = search.newest_valid ? search.newest_valid->global_step : 0;
-  Run run(config, RunFolder::resume(path, at), observer);
+  RunConfig c = config;
+  // A checkpoint holds the tokenizer and the shape itself: the folder that the run began from may be gone.
+  if (search.newest_valid && !c.init.empty()) c.init = search.newest_valid->path.string();
+  Run run(c, observer);
   if (search.newest_valid) {
-    observer.message(fmt::format("resuming after step {} from {}", at, search.newest_valid->path.string()));
-    run.resume_from(search.newest_valid->path);
+    run.resume(path, *search.newest_valid);
+    observer.message(fmt::format("resuming after step {} from {}", search.newest_valid->global_step,
+                                 search.newest_valid->path.string()));
   } else {
     observer.message("no usable checkpoint: starting again from the first step");
-    run.start();
+    run.start([&] { return RunFolder::resume(path, 0); });
   }
   run.execute();
 }
 
 RunConfig load_run_config(const std::filesystem::path& path) {
   const std::string file = (path / "config.yaml").string();
+  if (!std::filesystem::exists(file)) {
+    fail(ErrorCode::not_found, "{} holds no run (no config.yaml); check the path, or start a run with -o",
+         path.string());
+  }
   return parse_config(read_text_file(file), file);
 }
 

@@ -24,7 +24,8 @@ enum class Stages : uint8_t { sft_only, all };
 /// Runs `config` in a new folder, or goes on with the run in `path` exactly where its newest valid checkpoint
 /// stands (`config` is then the run's own config.yaml). Writes everything that the run folder promises but
 /// report.html. On a non-finite loss the state before the step is saved, then the error is thrown.
-void run_training(const RunConfig& config, const std::filesystem::path& path, Stages stages, RunObserver& observer);
+void run_training(const RunConfig& config, const std::filesystem::path& path, Stages stages,
+                  RunObserver& observer);
 void resume_training(const RunConfig& config, const std::filesystem::path& path, RunObserver& observer);
 
 /// Reads the config of the run in `path`.

@@ -20,6 +20,14 @@ Problems::Problems(const DataConfig& config) {
   for (const tasks::Problem& p : problems_) alphabet_ += p.prompt + p.answer + p.response.value_or("");
 }
 
+void check_prompt(const io::Tokenizer& tokenizer, const tasks::Problem& problem, int64_t max_length) {
+  const auto length = static_cast<int64_t>(encode_prompt(tokenizer, problem).size());
+  require(length < max_length,
+          "prompt '{}' has {} tokens and leaves no room for a response within max_length={}; shorten it or "
+          "raise max_length",
+          problem.prompt, length, max_length);
+}
+
 std::vector<int32_t> encode_prompt(const io::Tokenizer& tokenizer, const tasks::Problem& problem) {
   std::vector<int32_t> ids = {tokenizer.bos_id()};
   const std::vector<int32_t> text = tokenizer.encode(problem.prompt);
@@ -34,7 +42,7 @@ Sequence encode_example(const io::Tokenizer& tokenizer, const tasks::Problem& pr
   sequence.tokens.insert(sequence.tokens.end(), text.begin(), text.end());
   sequence.tokens.push_back(tokenizer.eos_id());
   require(static_cast<int64_t>(sequence.tokens.size()) <= max_length,
-          "problem '{}' and its response are {} tokens, more than max_length={}", problem.prompt,
+          "problem '{}' and its response are {} tokens, more than max_length={}; raise it", problem.prompt,
           sequence.tokens.size(), max_length);
   return sequence;
 }

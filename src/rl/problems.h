@@ -26,8 +26,11 @@ class Problems {
   std::string alphabet_;
 };
 
+/// Errors: a character without a token; a prompt that leaves no room for a response within max_length.
+void check_prompt(const io::Tokenizer& tokenizer, const tasks::Problem& problem, int64_t max_length);
 /// <bos> and the prompt.
-[[nodiscard]] std::vector<int32_t> encode_prompt(const io::Tokenizer& tokenizer, const tasks::Problem& problem);
+[[nodiscard]] std::vector<int32_t> encode_prompt(const io::Tokenizer& tokenizer,
+                                                 const tasks::Problem& problem);
 /// The prompt, the worked response and <eos>. Errors: a sequence longer than max_length, with its prompt.
 [[nodiscard]] Sequence encode_example(const io::Tokenizer& tokenizer, const tasks::Problem& problem,
                                       int64_t max_length);

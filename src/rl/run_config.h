@@ -81,8 +81,8 @@ struct RunConfig {
   std::string learner_recipe = "nvfp4_per_token";
   std::string sampler_recipe = "nvfp4_per_token";
   std::string sampler_policy = "batch_invariant";
-  std::string rules;  ///< text of a rule file, for both sides
-  std::string init;   ///< checkpoint folder to start from; empty: from scratch
+  std::string rules;        ///< text of a rule file, for both sides
+  std::string init;         ///< checkpoint folder to start from; empty: from scratch
   int64_t max_length = 96;  ///< tokens of prompt and response
   int64_t micro_tokens = 16384;
   int64_t sampler_sequences = 128;

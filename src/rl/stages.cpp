@@ -28,16 +28,36 @@ OptimizerConfig optimizer(const RunConfig& c, double lr, double weight_decay) {
 template <class StageConfig>
 double learning_rate(const StageConfig& c, int64_t step) {
   constexpr double kPi = 3.14159265358979323846;
-  const double warm = step + 1 >= c.warmup_steps ? 1.0 : static_cast<double>(step + 1) / static_cast<double>(c.warmup_steps);
+  const double warm =
+      step + 1 >= c.warmup_steps ? 1.0 : static_cast<double>(step + 1) / static_cast<double>(c.warmup_steps);
   const double progress = static_cast<double>(step) / static_cast<double>(std::max<int64_t>(1, c.steps));
   const double decay = c.lr_end + (1.0 - c.lr_end) * 0.5 * (1.0 + std::cos(kPi * progress));
   return c.lr * warm * decay;
 }
 
+struct Position {
+  learn::Stage stage;
+  int64_t step;  ///< from 0
+};
+
+/// Stops a step that did not change the weights: `reason`, and where the first bad value appeared.
+[[noreturn]] void stop(const StageContext& ctx, const Position& at, const std::vector<Sequence>& sequences,
+                       std::string_view reason) {
+  std::string where = ctx.engine.learner().locate_non_finite(sequences);
+  if (where.empty()) where = "not in the forward pass and not in the weights, so in the backward pass";
+  fail(ErrorCode::non_finite, "{} step {}: {}. First bad value: {}", learn::stage_name(at.stage), at.step + 1,
+       reason, where);
+}
+
 /// Applies the update, quantizes the weights once and records what it took.
-void finish(const StageContext& ctx, const OptimizerConfig& optimizer, int64_t step, StepResult& result,
-            StepRecord& record) {
-  ctx.engine.learner().apply(optimizer, step + 1, result);
+void finish(const StageContext& ctx, const Position& at, const std::vector<Sequence>& sequences,
+            const OptimizerConfig& optimizer, StepResult& result, StepRecord& record) {
+  try {
+    ctx.engine.learner().apply(optimizer, at.step + 1, result);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::non_finite) throw;
+    stop(ctx, at, sequences, error.what());
+  }
   const auto start = std::chrono::steady_clock::now();
   record.metrics["weight_tensors_quantized"] = static_cast<double>(ctx.engine.synchronize());
   record.seconds["quantize"] = seconds_since(start);
@@ -122,7 +142,7 @@ std::vector<double> widen(std::span<const float> x) { return {x.begin(), x.end()
 class PolicyLoss {
  public:
   PolicyLoss(const Rollout& r, const LossConfig& config, std::span<const double> advantage, int64_t step)
-      : rollout_(r), config_(config), step_(step) {
+      : config_(config), step_(step) {
     batch_.offsets = r.offsets;
     batch_.logp_sampler = r.logp_sampler;
     batch_.mask = r.mask;
@@ -150,7 +170,6 @@ class PolicyLoss {
   }
 
  private:
-  const Rollout& rollout_;
   LossConfig config_;
   int64_t step_;
   Batch batch_;
@@ -180,19 +199,17 @@ StepRecord sft_step(const StageContext& ctx, int64_t step) {
   StepRecord record;
   double loss = 0;
   const auto scale = -1.0f / static_cast<float>(tokens);
-  StepResult result = ctx.engine.learner().accumulate(
-      sequences, 1.0f, Learner::EntropyGradient::none, [&](const MicroBatch& m) {
-        for (size_t i = 0; i < m.logp.size(); ++i) {
-          loss -= static_cast<double>(m.logp[i]);
-          m.dlogp[i] = scale;
-        }
-      });
+  StepResult result = ctx.engine.learner().accumulate(sequences, 1.0f, Learner::EntropyGradient::none,
+                                                      [&](const MicroBatch& m) {
+                                                        for (size_t i = 0; i < m.logp.size(); ++i) {
+                                                          loss -= static_cast<double>(m.logp[i]);
+                                                          m.dlogp[i] = scale;
+                                                        }
+                                                      });
   record.metrics["loss"] = loss / static_cast<double>(tokens);
-  if (!std::isfinite(loss)) {
-    fail(ErrorCode::non_finite, "sft step {}: the loss is not finite; the update was not applied. First bad value: {}",
-         step + 1, ctx.engine.learner().locate_non_finite(sequences));
-  }
-  finish(ctx, optimizer(ctx.config, learning_rate(c, step), c.weight_decay), step, result, record);
+  const Position at{learn::Stage::sft, step};
+  if (!std::isfinite(loss)) stop(ctx, at, sequences, "the loss is not finite; the update was not applied");
+  finish(ctx, at, sequences, optimizer(ctx.config, learning_rate(c, step), c.weight_decay), result, record);
   return record;
 }
 
@@ -211,6 +228,7 @@ StepRecord rl_step(const StageContext& ctx, learn::Stage stage, int64_t step) {
   PolicyLoss loss(rollout, loss_config(c), per_token, step);
   Learner& learner = ctx.engine.learner();
   const auto temperature = static_cast<float>(c.temperature);
+  const Position at{stage, step};
   StepResult result;
   try {
     if (input_tokens(rollout.sequences) > ctx.config.micro_tokens) {
@@ -220,14 +238,15 @@ StepRecord rl_step(const StageContext& ctx, learn::Stage stage, int64_t step) {
       loss.freeze(widen(logp));
       record.seconds["learner_forward"] = seconds_since(start);
     }
-    const auto entropy = c.entropy_coeff != 0 ? Learner::EntropyGradient::wanted : Learner::EntropyGradient::none;
+    const auto entropy =
+        c.entropy_coeff != 0 ? Learner::EntropyGradient::wanted : Learner::EntropyGradient::none;
     result = learner.accumulate(rollout.sequences, temperature, entropy, std::ref(loss));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::non_finite) throw;
-    fail(ErrorCode::non_finite, "{} step {}: {}; the update was not applied. First bad value: {}",
-         learn::stage_name(stage), step + 1, error.what(), learner.locate_non_finite(rollout.sequences));
+    stop(ctx, at, rollout.sequences, fmt::format("{}; the update was not applied", error.what()));
   }
-    finish(ctx, optimizer(ctx.config, learning_rate(c, step), c.weight_decay), step, result, record);
+  finish(ctx, at, rollout.sequences, optimizer(ctx.config, learning_rate(c, step), c.weight_decay), result,
+         record);
   for (const auto& [name, value] : loss.metrics()) record.metrics[name] = value;
   return record;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// One step of each stage: supervised, or rollout, reward, loss, update. Steps depend on (config, weights, step)
-// alone, so that a resumed run repeats an uninterrupted one bit for bit.
+// One step of each stage: supervised, or rollout, reward, loss, update. Steps depend on (config, weights,
+// step) alone, so that a resumed run repeats an uninterrupted one bit for bit.
 #include "learn/run_folder.h"
 #include "rl/engine.h"
 #include "rl/problems.h"

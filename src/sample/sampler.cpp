@@ -11,7 +11,7 @@ struct Sampler::Call {
   std::span<const SampleRequest> requests;
   const SampleParams& params;
   std::vector<Sample> samples;
-  int64_t pending = 0;   ///< next request without a slot
+  int64_t pending = 0;  ///< next request without a slot
   int64_t finished = 0;
   // The packed batch of the next forward pass.
   std::vector<int32_t> token, seq, pos;
@@ -45,7 +45,8 @@ Sampler::Sampler(const Network& network, const OpTable& table, ThreadPool& pool,
   const ModelConfig& c = network.config();
   require(limits.sequences >= 1, "sampler: sequences={} must be positive", limits.sequences);
   require(limits.prefill_rows >= 1, "sampler: prefill_rows={} must be positive", limits.prefill_rows);
-  require(limits.max_length >= 2, "sampler: max_length={} must hold a prompt and a response token", limits.max_length);
+  require(limits.max_length >= 2, "sampler: max_length={} must hold a prompt and a response token",
+          limits.max_length);
   require(limits.max_length <= c.max_position_embeddings,
           "sampler: max_length={} exceeds the model's max_position_embeddings={}", limits.max_length,
           c.max_position_embeddings);
@@ -55,8 +56,8 @@ Sampler::Sampler(const Network& network, const OpTable& table, ThreadPool& pool,
   cache_ = Buffer(layer_bytes * c.num_hidden_layers);
   for (int64_t s = 0; s < limits.sequences; ++s) first_block_.push_back(s * blocks);
   for (int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
-    kv_.layers.push_back({cache_.data() + layer * layer_bytes, network.compute(), c.num_key_value_heads, c.head_dim,
-                          first_block_});
+    kv_.layers.push_back({cache_.data() + layer * layer_bytes, network.compute(), c.num_key_value_heads,
+                          c.head_dim, first_block_});
   }
   // A forward pass holds at most prefill_rows prompt tokens, or one longer prompt, or one row a sequence.
   const int64_t rows = std::max({limits.prefill_rows, limits.max_length, limits.sequences});
@@ -145,13 +146,23 @@ void Sampler::run(Call& call, const std::vector<int32_t>& scored, const std::vec
     const int64_t count = std::min(Network::kLogitRows, n - begin);
     const TensorView logits = network_->logits(context_, act, begin, count);
     const std::span<int32_t> token(choice.token.data() + begin, static_cast<size_t>(count));
-    ops::choose(context_, {logits, p.temperature, p.top_k, p.top_p, p.seed,
+    ops::choose(context_, {logits,
+                           p.temperature,
+                           p.top_k,
+                           p.top_p,
+                           p.seed,
                            {choice.request.data() + begin, static_cast<size_t>(count)},
-                           {choice.pos.data() + begin, static_cast<size_t>(count)}, token});
-    ops::logprob(context_, {logits, token, temperature, {choice.logp.data() + begin, 1, count},
-                            {choice.entropy.data() + begin, 1, count}, {}});
+                           {choice.pos.data() + begin, static_cast<size_t>(count)},
+                           token});
+    ops::logprob(context_, {logits,
+                            token,
+                            temperature,
+                            {choice.logp.data() + begin, 1, count},
+                            {choice.entropy.data() + begin, 1, count},
+                            {}});
   }
-  for (size_t i = 0; i < slots.size(); ++i) accept(call, slots[i], choice.token[i], choice.logp[i], choice.entropy[i]);
+  for (size_t i = 0; i < slots.size(); ++i)
+    accept(call, slots[i], choice.token[i], choice.logp[i], choice.entropy[i]);
 }
 
 void Sampler::accept(Call& call, int64_t s, int32_t token, float logp, float entropy) {

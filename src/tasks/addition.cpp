@@ -1,8 +1,12 @@
 // addition: "47+85=" -> "7+5+0=12,4+8+1=13#132". Columns from the right; each has a digit of both numbers,
 // the carry in, and its sum always in two digits (carry out, digit), so that every step looks the same.
+//
+// With slips=S the worked response forgets S percent of the carries and ends in the wrong sum: imperfect
+// demonstrations, which a verifier can tell from good ones. The answer is always right.
 #include <algorithm>
 
 #include "core/fail.h"
+#include "core/philox.h"
 #include "tasks/spaces.h"
 
 namespace minite::tasks {
@@ -20,7 +24,8 @@ uint64_t how_many(int64_t digits) { return power_of_ten(digits) - smallest(digit
 
 class AdditionSpace : public ProblemSpace {
  public:
-  explicit AdditionSpace(const TaskOptions& options) : steps_(options.get("steps")) {
+  explicit AdditionSpace(const TaskOptions& options)
+      : steps_(options.get("steps")), slips_(options.get("slips")) {
     const int64_t most = options.get("digits");
     const int64_t least = options.get("min_digits") == 0 ? most : options.get("min_digits");
     const bool mixed = options.get("mixed") == 1;
@@ -44,26 +49,36 @@ class AdditionSpace : public ProblemSpace {
     problem.answer = fmt::format("{}", a + b);
     problem.check = "numeric";
     if (steps_ != 0) {
-      problem.response = columns(a, b, std::max(digits_a, digits_b)) + "#" + problem.answer;
+      problem.response = worked(a, b, std::max(digits_a, digits_b));
     }
     return problem;
   }
 
  private:
-  std::string columns(uint64_t a, uint64_t b, int64_t count) const {
+  /// Whether the teacher forgets the carry into `column`; depends on the problem alone.
+  [[nodiscard]] bool forgets(uint64_t a, uint64_t b, int64_t column) const {
+    constexpr uint64_t kKey = 0x736C697073;  // "slips"
+    const auto word = Philox::generate(kKey, a, b << 8 | static_cast<uint64_t>(column))[0];
+    return uint64_t{word} * 100 < static_cast<uint64_t>(slips_) << 32;
+  }
+
+  [[nodiscard]] std::string worked(uint64_t a, uint64_t b, int64_t count) const {
     std::string text;
-    uint64_t carry = 0;
+    uint64_t carry = 0, total = 0;
+    const uint64_t whole_a = a, whole_b = b;
     for (int64_t column = 0; column < count; ++column, a /= 10, b /= 10) {
+      if (carry != 0 && forgets(whole_a, whole_b, column)) carry = 0;
       const uint64_t sum = a % 10 + b % 10 + carry;
       if (column > 0) text += ',';
       if (steps_ == 1) text += fmt::format("{}+{}+{}=", a % 10, b % 10, carry);
       text += fmt::format("{:02}", sum);
       carry = sum / 10;
+      total += sum % 10 * power_of_ten(column);
     }
-    return text;
+    return fmt::format("{}#{}", text, total + carry * power_of_ten(count));
   }
 
-  int64_t steps_;
+  int64_t steps_, slips_;
   std::vector<std::pair<int64_t, int64_t>> lengths_;  // digits of a and b, one pair a stratum
 };
 

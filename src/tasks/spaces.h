@@ -26,6 +26,8 @@ inline constexpr std::array kAdditionOptions = {
     OptionRow{"min_digits", 0, 0, 6, "digits of the shortest number; 0: as digits"},
     OptionRow{"mixed", 0, 0, 1, "1: the two numbers may differ in length"},
     OptionRow{"steps", 1, 0, 2, "response: 1 columns as 7+5+0=12, 2 only their sums as 12, 0 none"},
+    OptionRow{"slips", 0, 0, 100,
+              "percent of carries that the worked response forgets, as a careless teacher"},
 };
 inline constexpr std::array kChainSumOptions = {
     OptionRow{"terms", 4, 2, 8, "most terms"},

@@ -172,7 +172,8 @@ TEST(Describe, BadModelsAndRulesAreRefused) {
   expect_refused({"describe", "bf16", "--model", config, "--rules", rules},
                  {rules + ":2", "did you mean 'recipe'?"});
   test_support::spill(rules, "rules:\n  - {match: layers.9.o, recipe: bf16}\n");
-  expect_refused({"describe", "bf16", "--model", config, "--rules", rules}, {"rule 1 (" + rules + ":2: layers.9.o)"});
+  expect_refused({"describe", "bf16", "--model", config, "--rules", rules},
+                 {"rule 1 (" + rules + ":2: layers.9.o)"});
 }
 
 TEST(Doctor, SaysWhatRunsAndWhyTheRestDoesNot) {

@@ -1,5 +1,5 @@
-// Codes, block scales, amaxes and decoded values of Transformer Engine's reference quantizer, byte for byte, on
-// every backend that runs here. tests/golden/README.md says where the vectors come from; `test_golden
+// Codes, block scales, amaxes and decoded values of Transformer Engine's reference quantizer, byte for byte,
+// on every backend that runs here. tests/golden/README.md says where the vectors come from; `test_golden
 // --te=FILE` checks another file of the same keys (FAMILY/DTYPE/SHAPE/PATTERN/FIELD).
 #include <gtest/gtest.h>
 
@@ -39,7 +39,8 @@ TensorView view_of(const io::TensorInfo& t, Buffer& memory) {
 }
 
 /// How bytes are compared. E4M3 has two NaNs, 0x7F and 0xFF; which one the reference wrote depends on whether
-/// its vector or its tail loop handled the element (one file holds both in one tensor), so they count as equal.
+/// its vector or its tail loop handled the element (one file holds both in one tensor), so they count as
+/// equal.
 enum class Bytes : uint8_t { exact, e4m3_nan };
 
 /// First byte that differs from the stored tensor, described; "" when all agree. Rows of the stored tensor
@@ -49,7 +50,8 @@ std::string first_difference(const io::TensorInfo& want, const void* got, int64_
   const auto* b = static_cast<const uint8_t*>(got);
   for (int64_t i = 0; i < bytes; ++i) {
     const bool both_nan = how == Bytes::e4m3_nan && (a[i] & 0x7F) == 0x7F && (b[i] & 0x7F) == 0x7F;
-    if (a[i] != b[i] && !both_nan) return "byte " + std::to_string(i) + ": " + std::to_string(b[i]) + ", expected " + std::to_string(a[i]);
+    if (a[i] != b[i] && !both_nan)
+      return "byte " + std::to_string(i) + ": " + std::to_string(b[i]) + ", expected " + std::to_string(a[i]);
   }
   return {};
 }
@@ -60,7 +62,8 @@ std::string first_float_difference(const io::TensorInfo& want, const float* got)
     float expected;
     std::memcpy(&expected, want.bytes.data() + i * 4, 4);
     if (expected == got[i] || (std::isnan(expected) && std::isnan(got[i]))) continue;
-    return "element " + std::to_string(i) + ": " + std::to_string(got[i]) + ", expected " + std::to_string(expected);
+    return "element " + std::to_string(i) + ": " + std::to_string(got[i]) + ", expected " +
+           std::to_string(expected);
   }
   return {};
 }

@@ -1,8 +1,9 @@
 // The Linear module: in FP64 against central differences, and in every recipe against FP64 products of the
 // decoded operands that the recipe names.
+#include "modules/linear.h"
+
 #include "backends/ref/quantize.h"
 #include "gradcheck/differences.h"
-#include "modules/linear.h"
 #include "support/tiny_model.h"
 
 namespace minite::gradcheck {
@@ -47,7 +48,8 @@ TEST(LinearFp64, NormLinearWithAResidual) {
   const LayerNormLinear layer(resolved("fp32", kN, kK), DType::f64, ref::table(), Policy{});
   Matrix x = Matrix::random(kRows, kK, 34), g = Matrix::random(1, kK, 35), w = Matrix::random(kN, kK, 36);
   Matrix c = Matrix::random(kRows, kN, 37), residual = Matrix::random(kRows, kK, 38);
-  Matrix normed(kRows, kK), y(kRows, kN), rstd(kRows, 1), dnormed(kRows, kK), dx(kRows, kK), dw(kN, kK), dg(1, kK);
+  Matrix normed(kRows, kK), y(kRows, kN), rstd(kRows, 1), dnormed(kRows, kK), dx(kRows, kK), dw(kN, kK),
+      dg(1, kK);
   LinearWeights weights;
   weights.dense = w.view();
   LayerNormLinear::Saved saved;
@@ -58,8 +60,8 @@ TEST(LinearFp64, NormLinearWithAResidual) {
   };
   (void)loss();
   Arena temp(nullptr, 0);
-  layer.backward(ref.context(), temp, c.view(), saved, g.view(), weights, dnormed.view(), residual.view(), dx.view(),
-                 dw.view(), dg.view());
+  layer.backward(ref.context(), temp, c.view(), saved, g.view(), weights, dnormed.view(), residual.view(),
+                 dx.view(), dw.view(), dg.view());
   check_elements("dx", x.data, dx.data, loss);
   check_elements("dw", w.data, dw.data, loss);
   check_elements("dnorm", g.data, dg.data, loss);
@@ -84,11 +86,12 @@ Values values_of(const TensorView& t, Orientation along) {
   return out;
 }
 
-/// What the operand is after `spec`: the tensor itself, or its codes, decoded with every scale as the epilogue
-/// applies them: code * block scale, times the outer multiplier.
+/// What the operand is after `spec`: the tensor itself, or its codes, decoded with every scale as the
+/// epilogue applies them: code * block scale, times the outer multiplier.
 Values operand(const QuantSpec& spec, const TensorView& t, Orientation along) {
   if (!spec.quantized()) return values_of(t, along);
-  const int64_t rows = along == Orientation::rows ? t.rows : t.cols, cols = along == Orientation::rows ? t.cols : t.rows;
+  const int64_t rows = along == Orientation::rows ? t.rows : t.cols,
+                cols = along == Orientation::rows ? t.cols : t.rows;
   const Buffer memory(QTensor::bytes(spec, rows, cols));
   const QTensor q = QTensor::place(spec, rows, cols, memory.data());
   ref::quantize({t, along, q});
@@ -122,11 +125,13 @@ void expect_product(const std::string& what, const TensorView& got, const Values
     for (int64_t n = 0; n < b.rows; ++n) {
       double exact = 0, magnitude = 0;
       for (int64_t k = 0; k < a.cols; ++k) {
-        const double term = a.data[static_cast<size_t>(m * a.cols + k)] * b.data[static_cast<size_t>(n * b.cols + k)];
+        const double term =
+            a.data[static_cast<size_t>(m * a.cols + k)] * b.data[static_cast<size_t>(n * b.cols + k)];
         exact += term;
         magnitude += std::abs(term);
       }
-      ASSERT_NEAR(y.data[static_cast<size_t>(m * b.rows + n)], exact, per_step * magnitude + rounding * std::abs(exact))
+      ASSERT_NEAR(y.data[static_cast<size_t>(m * b.rows + n)], exact,
+                  per_step * magnitude + rounding * std::abs(exact))
           << what << "[" << m << "," << n << "]";
     }
   }
@@ -221,17 +226,22 @@ TEST_P(Quantized, ProductsAreThoseOfTheOperandsThatTheRecipeNames) {
   constexpr int64_t kRows = Tensors::kRows, kN = Tensors::kN, kK = Tensors::kK;
   const QLinearParams& p = get_recipe(GetParam()).params;
   const TensorView x(t.x.data(), kRows, kK), dy(t.dy.data(), kRows, kN);
-  const TensorView w = p.fprop.b.format == FormatId::fp32 ? TensorView(t.w32.data(), kN, kK) : TensorView(t.w.data(), kN, kK);
+  const TensorView w =
+      p.fprop.b.format == FormatId::fp32 ? TensorView(t.w32.data(), kN, kK) : TensorView(t.w.data(), kN, kK);
   std::vector<bf16> x_decoded, w_decoded;
-  const auto source = [](const MatmulSpec& spec, const QuantSpec& forward, const TensorView& original, std::vector<bf16>& memory) {
+  const auto source = [](const MatmulSpec& spec, const QuantSpec& forward, const TensorView& original,
+                         std::vector<bf16>& memory) {
     if (spec.source == OperandSource::saved_original) return original;
     memory = dequantized(forward, original);
     return TensorView(memory.data(), original.rows, original.cols);
   };
-  const TensorView dgrad_w = source(p.dgrad, p.fprop.b, w, w_decoded), wgrad_x = source(p.wgrad, p.fprop.a, x, x_decoded);
+  const TensorView dgrad_w = source(p.dgrad, p.fprop.b, w, w_decoded),
+                   wgrad_x = source(p.wgrad, p.fprop.a, x, x_decoded);
   const Values fa = operand(p.fprop.a, x, Orientation::rows), fb = operand(p.fprop.b, w, Orientation::rows);
-  const Values da = operand(p.dgrad.a, dy, Orientation::rows), db = operand(p.dgrad.b, dgrad_w, Orientation::columns);
-  const Values wa = operand(p.wgrad.a, dy, Orientation::columns), wb = operand(p.wgrad.b, wgrad_x, Orientation::columns);
+  const Values da = operand(p.dgrad.a, dy, Orientation::rows),
+               db = operand(p.dgrad.b, dgrad_w, Orientation::columns);
+  const Values wa = operand(p.wgrad.a, dy, Orientation::columns),
+               wb = operand(p.wgrad.b, wgrad_x, Orientation::columns);
   for (const OpTable* table : test_support::cpu_tables()) {
     LinearRun run(GetParam(), *table, t);
     const std::string name(table->name);
@@ -269,7 +279,8 @@ TEST_P(Quantized, MainGradientsAccumulate) {
   Tensors t;
   for (const OpTable* table : test_support::cpu_tables()) {
     const LinearRun fresh(GetParam(), *table, t), added(GetParam(), *table, t, 1.0f);
-    for (size_t i = 0; i < fresh.dw.size(); ++i) ASSERT_EQ(added.dw[i], fresh.dw[i] + 1.0f) << table->name << i;
+    for (size_t i = 0; i < fresh.dw.size(); ++i)
+      ASSERT_EQ(added.dw[i], fresh.dw[i] + 1.0f) << table->name << i;
   }
 }
 

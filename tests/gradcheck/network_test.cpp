@@ -1,6 +1,7 @@
 // The whole model in FP64: every parameter's gradient of sum c_t logp_t + sum e_t entropy_t.
-#include "gradcheck/differences.h"
 #include "model/network.h"
+
+#include "gradcheck/differences.h"
 #include "support/tiny_model.h"
 
 namespace minite::gradcheck {
@@ -28,7 +29,8 @@ class Model {
   explicit Model(bool tied)
       : weights(config(tied), DType::f64, Purpose::training),
         cache_(weights),
-        network_(weights, cache_, resolve("fp32", {}, linear_modules(config(tied)), 2), ref::table(), Policy{}) {
+        network_(weights, cache_, resolve("fp32", {}, linear_modules(config(tied)), 2), ref::table(),
+                 Policy{}) {
     test_support::fill_strong(weights, 81);
     for (const int64_t length : {9, 5}) {
       for (int32_t p = 0; p < length; ++p) {
@@ -42,7 +44,8 @@ class Model {
     target_ = test_support::random_tokens(rows - 1, 13, 82, 1);
     const int64_t layer = 2 * network_.kv_block_elements() * 8;
     kv_memory_ = Buffer(2 * layer);
-    for (int64_t i = 0; i < 2; ++i) kv_.layers.push_back({kv_memory_.data() + i * layer, DType::f64, 2, 6, first_block_});
+    for (int64_t i = 0; i < 2; ++i)
+      kv_.layers.push_back({kv_memory_.data() + i * layer, DType::f64, 2, 6, first_block_});
     Arena measure;
     (void)network_.place(measure, rows, rows - 1, Keep::for_backward);
     memory_ = Buffer(measure.peak() + network_.backward_bytes(rows, rows - 1));

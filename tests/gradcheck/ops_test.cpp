@@ -9,7 +9,8 @@ TEST(Ops, RmsNorm) {
   Reference ref;
   constexpr int64_t kRows = 3, kGroups = 2, kDim = 19;
   for (const bool with_residual : {false, true}) {
-    Matrix x = Matrix::random(kRows, kGroups * kDim, 1), w = Matrix::random(1, kDim, 2), c = Matrix::random(kRows, kGroups * kDim, 3);
+    Matrix x = Matrix::random(kRows, kGroups * kDim, 1), w = Matrix::random(1, kDim, 2),
+           c = Matrix::random(kRows, kGroups * kDim, 3);
     Matrix residual = Matrix::random(kRows, kGroups * kDim, 4);
     Matrix y(kRows, kGroups * kDim), rstd(kRows, kGroups), dx(kRows, kGroups * kDim), dw(1, kDim);
     // The residual's own loss is <residual, x>: dx includes it.
@@ -19,8 +20,9 @@ TEST(Ops, RmsNorm) {
     };
     (void)loss();
     std::fill(dw.data.begin(), dw.data.end(), 0.5);  // gradients accumulate
-    ops::rmsnorm_backward(ref.context(), {c.view(), x.view(), w.view(), rstd.view(), kGroups,
-                                          with_residual ? residual.view() : TensorView{}, dx.view(), dw.view()});
+    ops::rmsnorm_backward(ref.context(),
+                          {c.view(), x.view(), w.view(), rstd.view(), kGroups,
+                           with_residual ? residual.view() : TensorView{}, dx.view(), dw.view()});
     for (double& g : dw.data) g -= 0.5;
     check_elements("dx", x.data, dx.data, loss);
     check_elements("dweight", w.data, dw.data, loss);
@@ -34,7 +36,8 @@ TEST(Ops, Rope) {
   const TensorView table(angles.data(), 20, kDim);
   fill_rope_table(table, 100.0);
   const std::vector<int32_t> pos = {0, 7, 19};
-  Matrix x = Matrix::random(3, kHeads * kDim, 5), c = Matrix::random(3, kHeads * kDim, 6), y(3, kHeads * kDim);
+  Matrix x = Matrix::random(3, kHeads * kDim, 5), c = Matrix::random(3, kHeads * kDim, 6),
+         y(3, kHeads * kDim);
   const Loss loss = [&] {
     y = x;
     ops::rope(ref.context(), {y.view(), table, pos, kHeads, Direction::forward});
@@ -73,7 +76,8 @@ TEST(Ops, LogprobAndEntropy) {
   constexpr int64_t kRows = 3, kVocab = 1030;  // crosses a tile of 1024
   const std::vector<int32_t> target = {0, 1027, 511};
   for (const bool with_entropy : {false, true}) {
-    Matrix x = Matrix::random(kRows, kVocab, 11, 6.0), c = Matrix::random(1, kRows, 12), e = Matrix::random(1, kRows, 13);
+    Matrix x = Matrix::random(kRows, kVocab, 11, 6.0), c = Matrix::random(1, kRows, 12),
+           e = Matrix::random(1, kRows, 13);
     Matrix logp(1, kRows), entropy(1, kRows), lse(1, kRows), dx(kRows, kVocab);
     const Loss loss = [&] {
       ops::logprob(ref.context(), {x.view(), target, 0.7f, logp.view(), entropy.view(), lse.view()});
@@ -98,7 +102,8 @@ TEST(Ops, Attention) {
   const auto rows = static_cast<int64_t>(seq.size());
   Matrix q = Matrix::random(rows, kHeads * kDim, 14, 2.0), k = Matrix::random(rows, kKv * kDim, 15, 2.0);
   Matrix v = Matrix::random(rows, kKv * kDim, 16), c = Matrix::random(rows, kHeads * kDim, 17);
-  Matrix o(rows, kHeads * kDim), lse(rows, kHeads), dq(rows, kHeads * kDim), dk(rows, kKv * kDim), dv(rows, kKv * kDim);
+  Matrix o(rows, kHeads * kDim), lse(rows, kHeads), dq(rows, kHeads * kDim), dk(rows, kKv * kDim),
+      dv(rows, kKv * kDim);
   KvStore kv{nullptr, DType::f64, kKv, kDim, first_block};
   std::vector<double> store(static_cast<size_t>(4 * kv.block_elements()));
   kv.data = store.data();
@@ -108,8 +113,8 @@ TEST(Ops, Attention) {
     return o.dot(c);
   };
   (void)loss();
-  ops::attention_backward(ref.context(), {c.view(), q.view(), o.view(), lse.view(), seq, pos, kv, kHeads, dq.view(),
-                                          dk.view(), dv.view()});
+  ops::attention_backward(ref.context(), {c.view(), q.view(), o.view(), lse.view(), seq, pos, kv, kHeads,
+                                          dq.view(), dk.view(), dv.view()});
   check_elements("dq", q.data, dq.data, loss, 1e-8, 41);
   check_elements("dk", k.data, dk.data, loss, 1e-8, 17);
   check_elements("dv", v.data, dv.data, loss, 1e-8, 17);

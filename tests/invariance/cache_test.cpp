@@ -51,9 +51,9 @@ std::vector<Sequence> small_batch() {
   return {{random_tokens(9, 40, 51, 0), 2}, {random_tokens(6, 40, 51, 1), 3}};
 }
 void update(Learner& learner, int64_t number) {
-  StepResult result = learner.accumulate(small_batch(), 1.0f, Learner::EntropyGradient::none, [](const MicroBatch& m) {
-    std::fill(m.dlogp.begin(), m.dlogp.end(), -1.0f);
-  });
+  StepResult result =
+      learner.accumulate(small_batch(), 1.0f, Learner::EntropyGradient::none,
+                         [](const MicroBatch& m) { std::fill(m.dlogp.begin(), m.dlogp.end(), -1.0f); });
   learner.apply({}, number, result);
 }
 
@@ -63,7 +63,8 @@ TEST_P(Cache, QuantizesEachFormOnceAnUpdate) {
   fill_strong(weights, 51);
   Sides sides(weights, {.recipe = GetParam(), .policy = kFastest});
   // A second network of the same recipe registers nothing new.
-  const Network other(weights, sides.cache, resolve(GetParam(), {}, linear_modules(config), 2), fast_table(), kFastest);
+  const Network other(weights, sides.cache, resolve(GetParam(), {}, linear_modules(config), 2), fast_table(),
+                      kFastest);
   const QLinearParams& p = get_recipe(GetParam()).params;
   const int64_t expected = 8 * ((p.fprop.b.quantized() ? 1 : 0) + (p.dgrad.b.quantized() ? 1 : 0));
   EXPECT_EQ(sides.cache.refresh(sides.learner.context()), expected);
@@ -179,12 +180,14 @@ TEST_P(Cache, AnExportedCheckpointQuantizedOfflineGivesTheSameBytes) {
       EXPECT_EQ(bytes_of(w), bytes_of(p.weight)) << module.name;
       const LinearWeights& form = mine[i++];
       if (!form.fprop.empty()) {
-        EXPECT_EQ(quantize_offline(w, Orientation::rows, params.fprop.b), all_bytes(form.fprop)) << module.name;
+        EXPECT_EQ(quantize_offline(w, Orientation::rows, params.fprop.b), all_bytes(form.fprop))
+            << module.name;
         EXPECT_NE(quantize_offline(p.master, Orientation::rows, params.fprop.b), all_bytes(form.fprop))
             << module.name << ": codes of the master must differ, else this test shows nothing";
       }
       if (!form.dgrad.empty()) {
-        EXPECT_EQ(quantize_offline(w, Orientation::columns, params.dgrad.b), all_bytes(form.dgrad)) << module.name;
+        EXPECT_EQ(quantize_offline(w, Orientation::columns, params.dgrad.b), all_bytes(form.dgrad))
+            << module.name;
       }
     }
     EXPECT_EQ(i, 8u);

@@ -46,7 +46,8 @@ TEST_P(Chunks, AnyPrefillSizeGivesTheBitsOfOnePass) {
       for (const int64_t piece : {1, 2, 7, 63, 64, 65}) {
         if (slow && piece != 7 && piece != 65) continue;
         PackedRun run(sides.network, *table, sides.pool, 1, kLength);
-        ASSERT_TRUE(run_in_pieces(run, tokens, length, 0, piece) == whole) << table->name << " pieces of " << piece;
+        ASSERT_TRUE(run_in_pieces(run, tokens, length, 0, piece) == whole)
+            << table->name << " pieces of " << piece;
         ASSERT_EQ(run.cache_bytes(), one.cache_bytes()) << table->name << " pieces of " << piece;
       }
       if (slow) continue;

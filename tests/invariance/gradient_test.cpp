@@ -1,5 +1,7 @@
 // One update of the learner, forward and backward, leaves the same bits on every backend, with any number of
 // threads, every time.
+#include <cmath>
+
 #include "invariance/invariance.h"
 #include "support/tiny_model.h"
 
@@ -23,7 +25,9 @@ struct State {
 
 /// Lengths are no multiples of a block: 9 + 70 rows, then 4 rows, as micro-batches; 70 keys cross a block.
 std::vector<Sequence> batch() {
-  return {{random_tokens(10, 40, 61, 0), 2}, {random_tokens(71, 40, 61, 1), 30}, {random_tokens(5, 40, 61, 2), 1}};
+  return {{random_tokens(10, 40, 61, 0), 2},
+          {random_tokens(71, 40, 61, 1), 30},
+          {random_tokens(5, 40, 61, 2), 1}};
 }
 
 State update(const ModelConfig& config, const std::string& recipe, const OpTable& table, int threads) {
@@ -32,8 +36,8 @@ State update(const ModelConfig& config, const std::string& recipe, const OpTable
   Sides sides(weights, {recipe, &table, threads, {1, 80, 80}, {80, 80}, {Policy::Kind::fastest, {}}});
   State state;
   int micro = 0;
-  StepResult result = sides.learner.accumulate(
-      batch(), 0.9f, Learner::EntropyGradient::wanted, [&](const MicroBatch& m) {
+  StepResult result =
+      sides.learner.accumulate(batch(), 0.9f, Learner::EntropyGradient::wanted, [&](const MicroBatch& m) {
         ++micro;
         state.logp.insert(state.logp.end(), m.logp.begin(), m.logp.end());
         state.entropy.insert(state.entropy.end(), m.entropy.begin(), m.entropy.end());
@@ -78,7 +82,8 @@ TEST_P(Gradients, AreBitIdenticalOnEveryBackendWithAnyThreads) {
 
 TEST_P(Gradients, RepeatBitForBit) {
   const State expected = update(tiny_config(), GetParam(), fast_table(), 3);
-  for (int i = 0; i < 5; ++i) EXPECT_TRUE(update(tiny_config(), GetParam(), fast_table(), 3) == expected) << i;
+  for (int i = 0; i < 5; ++i)
+    EXPECT_TRUE(update(tiny_config(), GetParam(), fast_table(), 3) == expected) << i;
 }
 
 /// A step on a model that has stepped before equals the same step on a copy that was restored.
@@ -120,6 +125,45 @@ TEST_P(Scoring, DoesNotDependOnMicroBatches) {
     if (expected.logp.empty()) expected = scores;
     EXPECT_GT(scores.logp.size(), static_cast<size_t>(Network::kLogitRows));
     EXPECT_TRUE(same_bits(scores, expected)) << micro;
+  }
+}
+
+class LargeBatch : public RecipeTest {};
+MINITE_RECIPES(LargeBatch, Which::any_micro_batch);
+
+/// Rows of logits are walked 512 at a time; 729 scored rows in one micro-batch give the gradients of many
+/// small ones, up to the order of FP32 sums.
+TEST_P(LargeBatch, HasTheGradientsOfSmallOnes) {
+  Weights weights(tiny_config(), DType::bf16, Purpose::training);
+  fill_strong(weights, 65);
+  std::vector<Sequence> sequences;
+  for (uint64_t s = 0; s < 9; ++s) sequences.push_back({random_tokens(82, 40, 65, s), 1});
+  std::vector<std::vector<float>> expected;
+  for (const int64_t micro : {100, 4096}) {
+    Sides sides(weights, {GetParam(), &fast_table(), 2, {1, 160, 160}, {micro, 160}, {}});
+    (void)sides.learner.accumulate(sequences, 0.9f, Learner::EntropyGradient::wanted,
+                                   [](const MicroBatch& m) {
+                                     for (size_t i = 0; i < m.dlogp.size(); ++i) {
+                                       const auto in_sequence = static_cast<float>(i % 81);
+                                       m.dlogp[i] = in_sequence / 81.0f - 0.3f;
+                                       m.dentropy[i] = 0.5f - in_sequence / 200.0f;
+                                     }
+                                   });
+    for (size_t i = 0; i < weights.parameters().size(); ++i) {
+      const Parameter& p = weights.parameters()[i];
+      std::vector<float> grad(p.grad.as<float>(), p.grad.as<float>() + p.grad.size());
+      if (micro == 100) {
+        expected.push_back(std::move(grad));
+        continue;
+      }
+      double difference = 0, norm = 0;
+      for (size_t j = 0; j < grad.size(); ++j) {
+        difference += std::pow(static_cast<double>(grad[j]) - static_cast<double>(expected[i][j]), 2);
+        norm += std::pow(static_cast<double>(expected[i][j]), 2);
+      }
+      EXPECT_GT(norm, 0.0) << p.spec.name;
+      EXPECT_LT(std::sqrt(difference / norm), 1e-5) << p.spec.name;
+    }
   }
 }
 

@@ -91,8 +91,9 @@ TEST(Mismatch, OneWeightCodeOfTheSamplerIsAGap) {
   EXPECT_GT(gap_between(learned.logp, scores_of(samples).logp).abs_max, 0.0);
 }
 
-/// One ulp of attention is often lost: four-bit codes swallow it, and even BF16 roundings do. So a BF16 recipe,
-/// and the elements of one key (value) one after the other: some must show, and undoing the change must not.
+/// One ulp of attention is often lost: four-bit codes swallow it, and even BF16 roundings do. So a BF16
+/// recipe, and the elements of one key (value) one after the other: some must show, and undoing the change
+/// must not.
 TEST(Mismatch, OneUlpInTheKeyValueCacheIsAGap) {
   constexpr int64_t kPrompt = 70, kLength = 90, kAt = 66 - kKeyBlock;
   Bench b;
@@ -134,7 +135,8 @@ TEST(Mismatch, TensorScalesAreRefusedWhereBatchInvarianceIsPromised) {
   }
   // A rule that reaches one module only is refused with that module's name.
   WeightCache cache(b.weights);
-  const auto rules = parse_rules("rules:\n  - match: layers.1.down\n    recipe: nvfp4_per_tensor\n", "rules.yaml");
+  const auto rules =
+      parse_rules("rules:\n  - match: layers.1.down\n    recipe: nvfp4_per_tensor\n", "rules.yaml");
   const auto resolved = resolve("nvfp4_per_token", rules, linear_modules(b.config), 2);
   expect_error(ErrorCode::unsupported, {"layers.1.down"},
                [&] { Network(b.weights, cache, resolved, ref::table(), Policy{}); });

@@ -56,7 +56,10 @@ struct Layer1 {
     if (linear.needs().quantized_w) w.fprop = arena.take_qtensor(spec, kN, kK);
   }
   [[nodiscard]] Context context() const {
-    return {&table, const_cast<ThreadPool*>(&pool), nullptr, {scratch.data(), static_cast<size_t>(scratch.size())}};
+    return {&table,
+            const_cast<ThreadPool*>(&pool),
+            nullptr,
+            {scratch.data(), static_cast<size_t>(scratch.size())}};
   }
   /// y of every row of x [T,K].
   std::vector<std::vector<bf16>> forward(const std::vector<std::vector<bf16>>& x) {
@@ -67,7 +70,8 @@ struct Layer1 {
     std::memset(memory.data(), 0xFF, static_cast<size_t>(memory.size()));
     std::memset(scratch.data(), 0xFF, static_cast<size_t>(scratch.size()));
     Arena arena(memory);
-    const TensorView xs = arena.take_tensor(DType::bf16, rows, kK), y = arena.take_tensor(DType::bf16, rows, kN);
+    const TensorView xs = arena.take_tensor(DType::bf16, rows, kK),
+                     y = arena.take_tensor(DType::bf16, rows, kN);
     LinearSaved saved;
     if (spec.quantized()) saved.xq = arena.take_qtensor(spec, rows, kK);
     for (int64_t r = 0; r < rows; ++r) std::copy_n(x[static_cast<size_t>(r)].data(), kK, xs.row<bf16>(r));
@@ -81,7 +85,8 @@ struct Layer1 {
 std::vector<std::vector<bf16>> random_rows(int64_t count, float scale) {
   std::vector<std::vector<bf16>> rows(static_cast<size_t>(count));
   for (size_t r = 0; r < rows.size(); ++r) {
-    for (int64_t k = 0; k < Layer1::kK; ++k) rows[r].push_back(bf16(noise(static_cast<uint64_t>(k), 100 + r) * scale));
+    for (int64_t k = 0; k < Layer1::kK; ++k)
+      rows[r].push_back(bf16(noise(static_cast<uint64_t>(k), 100 + r) * scale));
   }
   return rows;
 }
@@ -137,7 +142,8 @@ PackedRun::Result beside(PackedRun& run, const std::vector<int32_t>& tokens,
   PackedRun::Result all = run.run(rows.rows(), rows.target);
   const size_t n = tokens.size() - 1, row_bytes = all.hidden.size() / rows.token.size();
   const auto cut = [](auto& v, size_t begin, size_t count) {
-    v = {v.begin() + static_cast<std::ptrdiff_t>(begin), v.begin() + static_cast<std::ptrdiff_t>(begin + count)};
+    v = {v.begin() + static_cast<std::ptrdiff_t>(begin),
+         v.begin() + static_cast<std::ptrdiff_t>(begin + count)};
   };
   cut(all.hidden, at * row_bytes, n * row_bytes);
   cut(all.logp, at, n);
@@ -151,7 +157,9 @@ TEST_P(RowAlone, NetworkIgnoresOtherSequencesAndPoisonedMemory) {
   fill_strong(weights, 31);
   for (const OpTable* table : cpu_tables()) {
     const int64_t length = table == &ref::table() ? 20 : 100;
-    const auto other = [&](int64_t n, uint64_t stream) { return random_tokens(n + 1, config.vocab_size, 6, stream); };
+    const auto other = [&](int64_t n, uint64_t stream) {
+      return random_tokens(n + 1, config.vocab_size, 6, stream);
+    };
     const auto tokens = other(length, 0);
     Sides sides(weights, {.recipe = GetParam(), .table = table, .threads = 3});
     PackedRun run(sides.network, *table, sides.pool, 5, 130);
@@ -183,7 +191,8 @@ TEST_P(RowAlone, LearnerIgnoresLeftoversOfEarlierCalls) {
   Sides sides(weights, {.recipe = GetParam(), .threads = 2});
   const std::vector<Sequence> small = {{random_tokens(20, 40, 1, 1), 3}};
   std::vector<Sequence> large;
-  for (uint64_t s = 0; s < 9; ++s) large.push_back({random_tokens(30 + 13 * static_cast<int64_t>(s), 40, 2, s), 1});
+  for (uint64_t s = 0; s < 9; ++s)
+    large.push_back({random_tokens(30 + 13 * static_cast<int64_t>(s), 40, 2, s), 1});
   const Scores fresh = score(sides.learner, small);
   (void)score(sides.learner, large);
   EXPECT_TRUE(same_bits(score(sides.learner, small), fresh));

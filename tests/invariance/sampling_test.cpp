@@ -31,10 +31,12 @@ struct Side {
   WeightCache cache;
   Network network;
   Sampler sampler;
-  Side(const Weights& weights, const OpTable& table = fast_table(), int threads = 1, SamplerLimits limits = {33, 128, 4096})
+  Side(const Weights& weights, const OpTable& table = fast_table(), int threads = 1,
+       SamplerLimits limits = {33, 128, 4096})
       : pool(threads),
         cache(weights),
-        network(weights, cache, resolve("nvfp4_per_token", {}, linear_modules(weights.config()), 2), table, Policy{}),
+        network(weights, cache, resolve("nvfp4_per_token", {}, linear_modules(weights.config()), 2), table,
+                Policy{}),
         sampler(network, table, pool, limits) {
     const Buffer scratch(network.scratch(128, 128, threads));
     cache.refresh({&table, &pool, nullptr, {scratch.data(), static_cast<size_t>(scratch.size())}});
@@ -109,7 +111,8 @@ TEST(Sampling, SameSeedSameTokensEverywhere) {
       for (const int64_t slots : {1, 4}) {
         if (table == &ref::table() && (threads == 1 || slots == 1)) continue;
         Side side(b.weights, *table, threads, {slots, 128, 40});
-        EXPECT_TRUE(same_bits(side.sampler.generate(b.requests, p), expected)) << table->name << slots << threads;
+        EXPECT_TRUE(same_bits(side.sampler.generate(b.requests, p), expected))
+            << table->name << slots << threads;
         EXPECT_TRUE(same_bits(side.sampler.generate(b.requests, p), expected)) << "a second call";
       }
     }
@@ -119,7 +122,8 @@ TEST(Sampling, SameSeedSameTokensEverywhere) {
 TEST(Sampling, AnotherSeedDiffers) {
   Bench b;
   Side side(b.weights);
-  const auto one = side.sampler.generate(b.requests, params(1)), two = side.sampler.generate(b.requests, params(2));
+  const auto one = side.sampler.generate(b.requests, params(1)),
+             two = side.sampler.generate(b.requests, params(2));
   for (size_t i = 0; i < one.size(); ++i) EXPECT_NE(one[i].tokens, two[i].tokens) << i;
 }
 
@@ -160,7 +164,8 @@ TEST(Sampling, TopKAndTopPRestrictTheSet) {
 TEST(Sampling, RecordsTheFullSoftmaxAtTheSamplingTemperature) {
   Bench b;
   Side side(b.weights);
-  for (const SampleParams& p : {params(7), params(7, 0.6f), params(7, 1.7f, 4), params(7, 1.2f, 0, 0.7f), params(7, 0.0f)}) {
+  for (const SampleParams& p :
+       {params(7), params(7, 0.6f), params(7, 1.7f, 4), params(7, 1.2f, 0, 0.7f), params(7, 0.0f)}) {
     for (const Step& s : steps(side, b.requests, p)) {
       const auto log_p = s.log_softmax(p.temperature > 0 ? static_cast<double>(p.temperature) : 1.0);
       double entropy = 0;
@@ -181,7 +186,8 @@ TEST(Sampling, TheRequestIdKeysTheNoise) {
   EXPECT_TRUE(same_bits(back, expected));
   EXPECT_TRUE(same_bits(side.sampler.generate(std::vector{b.requests[3]}, params(9)), {expected[3]}));
   const auto prompt = b.requests[0].prompt;
-  const auto group = side.sampler.generate(std::vector<SampleRequest>{{prompt, 5}, {prompt, 6}, {prompt, 5}}, params(9));
+  const auto group =
+      side.sampler.generate(std::vector<SampleRequest>{{prompt, 5}, {prompt, 6}, {prompt, 5}}, params(9));
   EXPECT_EQ(group[0].tokens, group[2].tokens);
   EXPECT_NE(group[0].tokens, group[1].tokens);
 }
@@ -206,7 +212,8 @@ TEST(Sampling, FrequenciesFollowTheSoftmax) {
   for (const float x : row) total += std::exp(static_cast<double>(x) / 1.25);
   double chi = 0;
   for (int32_t v = 0; v < kVocab; ++v) {
-    const double expected = kDraws * std::exp(static_cast<double>(row[static_cast<size_t>(v)]) / 1.25) / total;
+    const double expected =
+        kDraws * std::exp(static_cast<double>(row[static_cast<size_t>(v)]) / 1.25) / total;
     const double seen = static_cast<double>(std::count(token.begin(), token.end(), v));
     chi += (seen - expected) * (seen - expected) / expected;
   }

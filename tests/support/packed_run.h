@@ -11,7 +11,8 @@ class PackedRun {
       : network_(network) {
     const ModelConfig& c = network.config();
     const int64_t blocks = (max_length + kKeyBlock - 1) / kKeyBlock;
-    const int64_t layer = align_up(slots * blocks * network.kv_block_elements() * dtype_size(network.compute()));
+    const int64_t layer =
+        align_up(slots * blocks * network.kv_block_elements() * dtype_size(network.compute()));
     cache_ = Buffer(layer * c.num_hidden_layers);
     for (int64_t s = 0; s < slots; ++s) first_block_.push_back(s * blocks);
     for (int64_t i = 0; i < c.num_hidden_layers; ++i) {
@@ -34,7 +35,7 @@ class PackedRun {
   }
 
   struct Result {
-    std::vector<std::byte> hidden;      ///< [T,D]
+    std::vector<std::byte> hidden;     ///< [T,D]
     std::vector<float> logp, entropy;  ///< of `target`, one a row
     friend bool operator==(const Result& a, const Result& b) {
       return a.hidden == b.hidden && same_bits(a.logp, b.logp) && same_bits(a.entropy, b.entropy);
@@ -54,7 +55,9 @@ class PackedRun {
     for (int64_t begin = 0; begin < n; begin += Network::kLogitRows) {
       const int64_t count = std::min(Network::kLogitRows, n - begin);
       const TensorView logits = network_.logits(context_, act, begin, count);
-      ops::logprob(context_, {logits, target.subspan(static_cast<size_t>(begin), static_cast<size_t>(count)), 1.0f,
+      ops::logprob(context_, {logits,
+                              target.subspan(static_cast<size_t>(begin), static_cast<size_t>(count)),
+                              1.0f,
                               {result.logp.data() + begin, 1, count},
                               {result.entropy.data() + begin, 1, count},
                               {}});

@@ -93,7 +93,8 @@ void attention_row(const HeadRow<T>& head, const T* q, int64_t keys, T* o, Acc<T
     l = math::fma(l, correction, lane_sum<A>(n, [&](A sum, int64_t j) { return sum + p[j]; }));
     for (int64_t d = 0; d < dim; ++d) {
       acc[d] = acc[d] * correction;
-      for (int64_t j = 0; j < n; ++j) acc[d] = math::fma(load(static_cast<T>(p[j])), head.v(begin + j, d), acc[d]);
+      for (int64_t j = 0; j < n; ++j)
+        acc[d] = math::fma(load(static_cast<T>(p[j])), head.v(begin + j, d), acc[d]);
     }
     m = block_max;
   }
@@ -120,12 +121,14 @@ struct ScoreGrad {
   Acc<T> p, ds;
 };
 template <class T>
-ScoreGrad<T> score_grad(const AttentionBackwardArgs& args, const HeadRow<T>& head, int64_t r, int64_t h, int64_t j) {
+ScoreGrad<T> score_grad(const AttentionBackwardArgs& args, const HeadRow<T>& head, int64_t r, int64_t h,
+                        int64_t j) {
   using A = Acc<T>;
   const int64_t dim = args.kv.head_dim;
   const T* dout = args.dout.row<const T>(r) + h * dim;
   const T* o = args.o.row<const T>(r) + h * dim;
-  const A delta = lane_sum<A>(dim, [&](A sum, int64_t d) { return math::fma(load(dout[d]), load(o[d]), sum); });
+  const A delta =
+      lane_sum<A>(dim, [&](A sum, int64_t d) { return math::fma(load(dout[d]), load(o[d]), sum); });
   const A p = math::exp(head.score(args.q.row<const T>(r) + h * dim, j) - args.lse.row<const A>(r)[h]);
   A dp = 0;
   for (int64_t d = 0; d < dim; ++d) dp = math::fma(load(dout[d]), head.v(j, d), dp);

@@ -13,9 +13,12 @@ A element(const Operand& x, int64_t r, int64_t k) {
   const int64_t i = rows ? r : k;
   const int64_t j = rows ? k : r;
   switch (x.dense.dtype) {
-    case DType::bf16: return static_cast<A>(static_cast<float>(x.dense.row<const bf16>(i)[j]));
-    case DType::f32: return static_cast<A>(x.dense.row<const float>(i)[j]);
-    default: return static_cast<A>(x.dense.row<const double>(i)[j]);
+    case DType::bf16:
+      return static_cast<A>(static_cast<float>(x.dense.row<const bf16>(i)[j]));
+    case DType::f32:
+      return static_cast<A>(x.dense.row<const float>(i)[j]);
+    default:
+      return static_cast<A>(x.dense.row<const double>(i)[j]);
   }
 }
 
@@ -69,8 +72,11 @@ void gemm_typed(const GemmArgs& args) {
 
 Support supports_gemm(const GemmProblem& problem) {
   const bool by_block = problem.a == FormatId::nvfp4 && problem.b == FormatId::nvfp4;
-  return {true, by_block ? "ref_nvfp4_block_dot" : "ref_fma_chain",
-          by_block ? "canonical: one rounding a block of 16" : "canonical: fma, k ascending", true, {}};
+  return {true,
+          by_block ? "ref_nvfp4_block_dot" : "ref_fma_chain",
+          by_block ? "canonical: one rounding a block of 16" : "canonical: fma, k ascending",
+          true,
+          {}};
 }
 
 int64_t gemm_scratch(const GemmProblem&, int64_t, int) { return 0; }

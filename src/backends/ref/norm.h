@@ -38,9 +38,8 @@ void rmsnorm_backward(const RmsNormBackwardArgs& args) {
       const T* residual = args.residual.empty() ? nullptr : args.residual.row<const T>(r) + g * d;
       T* dx = args.dx.row<T>(r) + g * d;
       const A rstd = args.rstd.row<const A>(r)[g];
-      const A sum = lane_sum<A>(d, [&](A acc, int64_t i) {
-        return math::fma(load(dy[i]) * load(w[i]), load(x[i]) * rstd, acc);
-      });
+      const A sum = lane_sum<A>(
+          d, [&](A acc, int64_t i) { return math::fma(load(dy[i]) * load(w[i]), load(x[i]) * rstd, acc); });
       const A c = sum / static_cast<A>(d);
       for (int64_t i = 0; i < d; ++i) {
         const A xhat = load(x[i]) * rstd;

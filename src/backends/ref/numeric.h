@@ -38,10 +38,14 @@ A lane_sum(int64_t n, const Step& step) {
 template <class Body>
 void with_type(DType dtype, const Body& body) {
   switch (dtype) {
-    case DType::bf16: return body(bf16{});
-    case DType::f32: return body(float{});
-    case DType::f64: return body(double{});
-    default: fail(ErrorCode::internal, "dtype {} has no reference kernel", dtype_name(dtype));
+    case DType::bf16:
+      return body(bf16{});
+    case DType::f32:
+      return body(float{});
+    case DType::f64:
+      return body(double{});
+    default:
+      fail(ErrorCode::internal, "dtype {} has no reference kernel", dtype_name(dtype));
   }
 }
 

@@ -9,7 +9,8 @@ namespace minite::ref {
 
 BiasCorrection::BiasCorrection(const AdamWArgs& args)
     : c1(static_cast<float>(1.0 - std::pow(static_cast<double>(args.beta1), static_cast<double>(args.step)))),
-      c2(static_cast<float>(1.0 - std::pow(static_cast<double>(args.beta2), static_cast<double>(args.step)))) {}
+      c2(static_cast<float>(1.0 -
+                            std::pow(static_cast<double>(args.beta2), static_cast<double>(args.step)))) {}
 
 void adamw(const AdamWArgs& args) {
   const BiasCorrection bias(args);

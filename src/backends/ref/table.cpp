@@ -15,7 +15,8 @@ namespace {
 int64_t attention_scratch(int64_t, int64_t, int) { return 0; }
 
 void run_choose(const ChooseArgs& args, const Exec& exec) {
-  for (int64_t r = 0; r < args.logits.rows; ++r) choose_row(args, r, reinterpret_cast<int32_t*>(exec.scratch.data()));
+  for (int64_t r = 0; r < args.logits.rows; ++r)
+    choose_row(args, r, reinterpret_cast<int32_t*>(exec.scratch.data()));
 }
 
 /// The fused producers are defined by their unfused composition, one row at a time.
@@ -36,6 +37,7 @@ constexpr OpTable kTable = {
     .name = "ref",
     .supports_gemm = supports_gemm,
     .gemm_scratch = gemm_scratch,
+    .choose_scratch = [](int64_t vocab, int) { return choose_scratch(vocab); },
     .attention_scratch = attention_scratch,
     .gemm = [](const GemmArgs& args, const Exec&) { gemm(args); },
     .quantize = [](const QuantizeArgs& args, const Exec&) { quantize(args); },

@@ -7,7 +7,7 @@
 namespace minite::simd::MINITE_ISA {
 namespace {
 
-constexpr int64_t kTileRows = 48;    ///< rows of a task: a multiple of every kernel's rows
+constexpr int64_t kTileRows = 48;     ///< rows of a task: a multiple of every kernel's rows
 constexpr int64_t kSuperRows = 3072;  ///< rows whose partial chains are kept at once when the depth is split
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -95,8 +95,8 @@ void epilogue(const GemmArgs& args, int64_t row, int64_t rows, int64_t col, cons
 }
 
 /// One depth step of rows [row, row + rows), panels [p0, p1).
-void compute_tile(const Run& run, int64_t super, int64_t row, int64_t rows, int64_t p0, int64_t p1, int64_t k0,
-                  int64_t depth, int thread) {
+void compute_tile(const Run& run, int64_t super, int64_t row, int64_t rows, int64_t p0, int64_t p1,
+                  int64_t k0, int64_t depth, int thread) {
   float* tile = run.thread_scratch(thread);
   pack_tile(run.args.a, row, rows, k0, depth, tile);
   const bool blocks = by_block(run.args.a.format(), run.args.b.format());
@@ -158,8 +158,11 @@ void compute_empty(const GemmArgs& args) {
 Support supports_gemm(const GemmProblem& problem) {
   if (problem.y == DType::f64) return {false, {}, {}, false, "simd computes in FP32; FP64 runs on ref"};
   const bool blocks = by_block(problem.a, problem.b);
-  return {true, blocks ? "panel_nvfp4_block_dot" : "panel_fma_chain",
-          blocks ? "canonical: one rounding a block of 16" : "canonical: fma, k ascending", true, {}};
+  return {true,
+          blocks ? "panel_nvfp4_block_dot" : "panel_fma_chain",
+          blocks ? "canonical: one rounding a block of 16" : "canonical: fma, k ascending",
+          true,
+          {}};
 }
 
 int64_t gemm_scratch(const GemmProblem& problem, int64_t m, int threads) {

@@ -17,7 +17,8 @@ inline constexpr int kBlockRows = 3;
 #endif
 
 /// c[kRows][ldc] (+)= a[kRows][kTileStride] panel[depth][kPanel]; starts from c when `resume`.
-using Kernel = void (*)(const float* a, const float* panel, int64_t depth, bool resume, float* c, int64_t ldc);
+using Kernel = void (*)(const float* a, const float* panel, int64_t depth, bool resume, float* c,
+                        int64_t ldc);
 
 template <int kRows>
 struct Accumulators {

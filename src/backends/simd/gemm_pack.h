@@ -39,10 +39,13 @@ MINITE_INLINE void read_column(const Operand& x, int64_t k, int64_t r0, int64_t 
   widen_row(x.dense.row<const float>(k) + r0, n, out);
 }
 
-MINITE_INLINE void zero(float* p, int64_t n) { __builtin_memset(p, 0, static_cast<size_t>(n) * sizeof(float)); }
+MINITE_INLINE void zero(float* p, int64_t n) {
+  __builtin_memset(p, 0, static_cast<size_t>(n) * sizeof(float));
+}
 
 /// Rows [r0, r0 + rows) of a, depth columns from k0, into a tile.
-MINITE_INLINE void pack_tile(const Operand& a, int64_t r0, int64_t rows, int64_t k0, int64_t depth, float* tile) {
+MINITE_INLINE void pack_tile(const Operand& a, int64_t r0, int64_t rows, int64_t k0, int64_t depth,
+                             float* tile) {
   if (a.along == Orientation::rows) {
     for (int64_t r = 0; r < rows; ++r) read_row(a, r0 + r, k0, depth, tile + r * kTileStride);
     return;
@@ -63,8 +66,8 @@ MINITE_INLINE void pack_tile(const Operand& a, int64_t r0, int64_t rows, int64_t
 
 /// Rows [r0, r0 + kPanel) of b, depth columns from k0, into a panel. `rows` is b's number of rows, `temp`
 /// holds 16 tile rows.
-MINITE_INLINE void pack_panel(const Operand& b, int64_t r0, int64_t rows, int64_t k0, int64_t depth, float* temp,
-                              float* panel) {
+MINITE_INLINE void pack_panel(const Operand& b, int64_t r0, int64_t rows, int64_t k0, int64_t depth,
+                              float* temp, float* panel) {
   if (b.along == Orientation::columns) {
     const int64_t n = rows - r0 < kPanel ? rows - r0 : kPanel;
     for (int64_t k = 0; k < depth; ++k) {
@@ -83,7 +86,8 @@ MINITE_INLINE void pack_panel(const Operand& b, int64_t r0, int64_t rows, int64_
       }
     }
     int64_t k = 0;
-    for (; k + kLanes <= depth; k += kLanes) transpose16(temp + k, kTileStride, panel + k * kPanel + v, kPanel);
+    for (; k + kLanes <= depth; k += kLanes)
+      transpose16(temp + k, kTileStride, panel + k * kPanel + v, kPanel);
     for (; k < depth; ++k) {
       for (int64_t i = 0; i < kLanes; ++i) panel[k * kPanel + v + i] = temp[i * kTileStride + k];
     }

@@ -12,6 +12,7 @@ const OpTable& table() {
       .name = "simd/" MINITE_TEXT(MINITE_ISA),
       .supports_gemm = supports_gemm,
       .gemm_scratch = gemm_scratch,
+      .choose_scratch = choose_scratch,
       .attention_scratch = attention_scratch,
       .gemm = gemm,
       .quantize = quantize,

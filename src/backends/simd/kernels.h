@@ -6,6 +6,7 @@ namespace minite::simd::MINITE_ISA {
 
 Support supports_gemm(const GemmProblem& problem);
 int64_t gemm_scratch(const GemmProblem& problem, int64_t m, int threads);
+int64_t choose_scratch(int64_t vocab, int threads);
 int64_t attention_scratch(int64_t max_keys, int64_t head_dim, int threads);
 
 void gemm(const GemmArgs&, const Exec&);

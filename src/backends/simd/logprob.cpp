@@ -106,6 +106,8 @@ void logprob_backward(const LogprobBackwardArgs& args, const Exec& exec) {
   });
 }
 
+int64_t choose_scratch(int64_t vocab, int threads) { return threads * ref::choose_scratch(vocab); }
+
 void choose(const ChooseArgs& args, const Exec& exec) {
   const int64_t vocab = args.logits.cols, each = ref::choose_scratch(vocab);
   const bool all = (args.top_k <= 0 || args.top_k >= vocab) && args.top_p >= 1.0f;

@@ -8,9 +8,12 @@ namespace minite::simd {
 
 Backend backend() {
   switch (choose_simd(cpu_info(), env_simd())) {
-    case SimdLevel::avx512: return {"simd", &avx512::table(), {}};
-    case SimdLevel::avx2: return {"simd", &avx2::table(), {}};
-    case SimdLevel::none: break;
+    case SimdLevel::avx512:
+      return {"simd", &avx512::table(), {}};
+    case SimdLevel::avx2:
+      return {"simd", &avx2::table(), {}};
+    case SimdLevel::none:
+      break;
   }
   return {"simd", nullptr, "this processor has no AVX2 with FMA; use ref"};
 }

@@ -60,11 +60,17 @@ MINITE_INLINE vi operator&(vi a, vi b) { return _mm512_and_si512(a.v, b.v); }
 MINITE_INLINE vi operator|(vi a, vi b) { return _mm512_or_si512(a.v, b.v); }
 MINITE_INLINE vi max_u32(vi a, vi b) { return _mm512_max_epu32(a.v, b.v); }
 template <int n>
-MINITE_INLINE vi shift_left(vi a) { return _mm512_slli_epi32(a.v, n); }
+MINITE_INLINE vi shift_left(vi a) {
+  return _mm512_slli_epi32(a.v, n);
+}
 template <int n>
-MINITE_INLINE vi shift_right(vi a) { return _mm512_srli_epi32(a.v, n); }
+MINITE_INLINE vi shift_right(vi a) {
+  return _mm512_srli_epi32(a.v, n);
+}
 template <int n>
-MINITE_INLINE vi shift_right_signed(vi a) { return _mm512_srai_epi32(a.v, n); }
+MINITE_INLINE vi shift_right_signed(vi a) {
+  return _mm512_srai_epi32(a.v, n);
+}
 MINITE_INLINE vf to_float(vi a) { return _mm512_cvtepi32_ps(a.v); }
 
 MINITE_INLINE vf load(const float* p) { return _mm512_loadu_ps(p); }
@@ -81,7 +87,9 @@ MINITE_INLINE void store_u16(void* p, vi x) {
   _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(x.v));
 }
 /// The low 8 bits of each lane.
-MINITE_INLINE void store_u8(void* p, vi x) { _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(x.v)); }
+MINITE_INLINE void store_u8(void* p, vi x) {
+  _mm_storeu_si128(static_cast<__m128i*>(p), _mm512_cvtepi32_epi8(x.v));
+}
 MINITE_INLINE vi load_u8(const void* p) {
   return _mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)));
 }
@@ -96,7 +104,9 @@ MINITE_INLINE float fold_add(vf x) {
 MINITE_INLINE float fold_max(vf x) { return _mm512_reduce_max_ps(x.v); }
 MINITE_INLINE uint32_t fold_max_u32(vi x) { return _mm512_reduce_max_epu32(x.v); }
 /// table[x & 15] with a table of 16 floats
-MINITE_INLINE vf lookup16(const float* table, vi x) { return _mm512_permutexvar_ps(x.v, _mm512_loadu_ps(table)); }
+MINITE_INLINE vf lookup16(const float* table, vi x) {
+  return _mm512_permutexvar_ps(x.v, _mm512_loadu_ps(table));
+}
 
 #else  // AVX2
 
@@ -133,7 +143,8 @@ MINITE_INLINE vmask first_lanes(int64_t n) {
   const __m256i count = _mm256_set1_epi32(static_cast<int>(n));
   const __m256i low = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   const __m256i high = _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15);
-  return {_mm256_castsi256_ps(_mm256_cmpgt_epi32(count, low)), _mm256_castsi256_ps(_mm256_cmpgt_epi32(count, high))};
+  return {_mm256_castsi256_ps(_mm256_cmpgt_epi32(count, low)),
+          _mm256_castsi256_ps(_mm256_cmpgt_epi32(count, high))};
 }
 MINITE_INLINE vf select(vmask m, vf x, vf y) {
   return {_mm256_blendv_ps(y.lo, x.lo, m.lo), _mm256_blendv_ps(y.hi, x.hi, m.hi)};
@@ -141,17 +152,29 @@ MINITE_INLINE vf select(vmask m, vf x, vf y) {
 MINITE_INLINE vi bits(vf a) { return {_mm256_castps_si256(a.lo), _mm256_castps_si256(a.hi)}; }
 MINITE_INLINE vf from_bits(vi a) { return {_mm256_castsi256_ps(a.lo), _mm256_castsi256_ps(a.hi)}; }
 MINITE_INLINE vi select(vmask m, vi x, vi y) { return bits(select(m, from_bits(x), from_bits(y))); }
-MINITE_INLINE vi operator+(vi a, vi b) { return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)}; }
-MINITE_INLINE vi operator-(vi a, vi b) { return {_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)}; }
-MINITE_INLINE vi operator&(vi a, vi b) { return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)}; }
+MINITE_INLINE vi operator+(vi a, vi b) {
+  return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
+}
+MINITE_INLINE vi operator-(vi a, vi b) {
+  return {_mm256_sub_epi32(a.lo, b.lo), _mm256_sub_epi32(a.hi, b.hi)};
+}
+MINITE_INLINE vi operator&(vi a, vi b) {
+  return {_mm256_and_si256(a.lo, b.lo), _mm256_and_si256(a.hi, b.hi)};
+}
 MINITE_INLINE vi operator|(vi a, vi b) { return {_mm256_or_si256(a.lo, b.lo), _mm256_or_si256(a.hi, b.hi)}; }
 MINITE_INLINE vi max_u32(vi a, vi b) { return {_mm256_max_epu32(a.lo, b.lo), _mm256_max_epu32(a.hi, b.hi)}; }
 template <int n>
-MINITE_INLINE vi shift_left(vi a) { return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)}; }
+MINITE_INLINE vi shift_left(vi a) {
+  return {_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)};
+}
 template <int n>
-MINITE_INLINE vi shift_right(vi a) { return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)}; }
+MINITE_INLINE vi shift_right(vi a) {
+  return {_mm256_srli_epi32(a.lo, n), _mm256_srli_epi32(a.hi, n)};
+}
 template <int n>
-MINITE_INLINE vi shift_right_signed(vi a) { return {_mm256_srai_epi32(a.lo, n), _mm256_srai_epi32(a.hi, n)}; }
+MINITE_INLINE vi shift_right_signed(vi a) {
+  return {_mm256_srai_epi32(a.lo, n), _mm256_srai_epi32(a.hi, n)};
+}
 MINITE_INLINE vf to_float(vi a) { return {_mm256_cvtepi32_ps(a.lo), _mm256_cvtepi32_ps(a.hi)}; }
 
 MINITE_INLINE vf load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
@@ -271,9 +294,13 @@ MINITE_INLINE void for_lanes(int64_t count, const Body& body) {
   if (i < count) body(i, count - i);
 }
 template <class T>
-MINITE_INLINE vf load_n(const T* p, int64_t n) { return n == kLanes ? load(p) : load(p, n); }
+MINITE_INLINE vf load_n(const T* p, int64_t n) {
+  return n == kLanes ? load(p) : load(p, n);
+}
 template <class T>
-MINITE_INLINE void store_n(T* p, vf x, int64_t n) { n == kLanes ? store(p, x) : store(p, x, n); }
+MINITE_INLINE void store_n(T* p, vf x, int64_t n) {
+  n == kLanes ? store(p, x) : store(p, x, n);
+}
 
 /// The canonical reduction of backends/ref/numeric.h: step(acc, i, n) returns acc with n more elements
 /// added; lanes past the end keep their value.

@@ -36,10 +36,12 @@ std::vector<LinearModule> qwen3_linear_modules(const ModelConfig& config) {
 
 std::vector<ParameterSpec> qwen3_parameters(const ModelConfig& c) {
   std::vector<ParameterSpec> specs;
-  specs.push_back({"embed", c.vocab_size, c.hidden_size, Init::normal, {{"model.embed_tokens.weight", c.vocab_size}}});
+  specs.push_back(
+      {"embed", c.vocab_size, c.hidden_size, Init::normal, {{"model.embed_tokens.weight", c.vocab_size}}});
   for (int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
     const std::string hf = fmt::format("model.layers.{}.", layer);
-    const auto add = [&](std::string_view name, int64_t cols, Init init, std::vector<CheckpointPiece> pieces) {
+    const auto add = [&](std::string_view name, int64_t cols, Init init,
+                         std::vector<CheckpointPiece> pieces) {
       int64_t rows = 0;
       for (CheckpointPiece& piece : pieces) {
         piece.name = hf + piece.name + ".weight";
@@ -49,7 +51,9 @@ std::vector<ParameterSpec> qwen3_parameters(const ModelConfig& c) {
     };
     add("attn_norm", c.hidden_size, Init::ones, {{"input_layernorm", 1}});
     add("qkv", c.hidden_size, Init::normal,
-        {{"self_attn.q_proj", c.q_size()}, {"self_attn.k_proj", c.kv_size()}, {"self_attn.v_proj", c.kv_size()}});
+        {{"self_attn.q_proj", c.q_size()},
+         {"self_attn.k_proj", c.kv_size()},
+         {"self_attn.v_proj", c.kv_size()}});
     add("q_norm", c.head_dim, Init::ones, {{"self_attn.q_norm", 1}});
     add("k_norm", c.head_dim, Init::ones, {{"self_attn.k_norm", 1}});
     add("o", c.q_size(), Init::residual, {{"self_attn.o_proj", c.hidden_size}});
@@ -60,7 +64,8 @@ std::vector<ParameterSpec> qwen3_parameters(const ModelConfig& c) {
   }
   specs.push_back({"final_norm", 1, c.hidden_size, Init::ones, {{"model.norm.weight", 1}}});
   if (!c.tie_word_embeddings) {
-    specs.push_back({"lm_head", c.vocab_size, c.hidden_size, Init::normal, {{"lm_head.weight", c.vocab_size}}});
+    specs.push_back(
+        {"lm_head", c.vocab_size, c.hidden_size, Init::normal, {{"lm_head.weight", c.vocab_size}}});
   }
   return specs;
 }

@@ -97,8 +97,8 @@ TEST(Report, SaysInSentencesThatTheGapIsZero) {
   write_run(run, {});
   const std::string page = page_of(run);
   EXPECT_TRUE(holds(page, "The gap is exactly 0 at every step (60 of 60 RL steps)"));
-  EXPECT_TRUE(holds(page, "TRIAGE&#39;s gate was inert, because the gap is exactly 0"));
-  EXPECT_TRUE(holds(page, "TRIAGE&#39;s repair was inert, because the gap is exactly 0"));
+  EXPECT_TRUE(holds(page, "TRIAGE&#39;s gate was inert in RL, because the gap is exactly 0"));
+  EXPECT_TRUE(holds(page, "TRIAGE&#39;s repair was inert in RL, because the gap is exactly 0"));
   EXPECT_FALSE(holds(page, "id=\"r0-gap-t\""));  // no empty figure
   EXPECT_FALSE(holds(page, "id=\"r0-gate-t\""));
   EXPECT_TRUE(holds(page, "<dd>exactly 0</dd>"));
@@ -122,7 +122,7 @@ TEST(Report, DrawsAGapAndTriageWhenTheyAct) {
   EXPECT_FALSE(holds(page, "gap is exactly 0"));
   EXPECT_TRUE(holds(page, "id=\"r0-gap-t\""));
   EXPECT_TRUE(holds(page, "id=\"r0-gate-t\""));
-  EXPECT_TRUE(holds(page, "repair was inert, because no segment fell below its target"));
+  EXPECT_TRUE(holds(page, "repair was inert in RL, because no segment fell below its target"));
 }
 
 TEST(Report, AGateThatActsAtGapZeroIsNotExplainedAway) {

@@ -93,7 +93,8 @@ TEST(Checkpoint, AnotherShapeIsNamed) {
   expect_error(ErrorCode::invalid_argument,
                {"model.safetensors", "model.layers.0.mlp.gate_proj.weight", "[96, 64]", "[128, 64]"},
                [&] { load_model(folder.path(), weights); });
-  expect_error(ErrorCode::invalid_argument, {"trainer.safetensors", "master.layers.0.gate_up", "[192, 64]", "[256, 64]"},
+  expect_error(ErrorCode::invalid_argument,
+               {"trainer.safetensors", "master.layers.0.gate_up", "[192, 64]", "[256, 64]"},
                [&] { (void)load_trainer(folder.path(), weights); });
 }
 
@@ -122,7 +123,8 @@ TEST(Checkpoint, MissingAndCutFilesAreErrors) {
   Weights weights = trained(tiny_config(), 7);
   expect_error(ErrorCode::not_found, {"config.json"}, [&] { (void)load_model_config(folder.path()); });
   expect_error(ErrorCode::not_found, {"model.safetensors"}, [&] { load_model(folder.path(), weights); });
-  expect_error(ErrorCode::not_found, {"trainer.safetensors"}, [&] { (void)load_trainer(folder.path(), weights); });
+  expect_error(ErrorCode::not_found, {"trainer.safetensors"},
+               [&] { (void)load_trainer(folder.path(), weights); });
   save_model(folder.path(), weights);
   const std::string whole = slurp(folder / "model.safetensors");
   spill(folder / "model.safetensors", whole.substr(0, whole.size() - 1));

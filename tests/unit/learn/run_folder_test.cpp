@@ -51,7 +51,9 @@ TEST(MetricsLine, ReservedNamesAreRefused) {
 
 TEST(RunFolder, RefusesToOverwriteARun) {
   const TempFolder folder;
+  // Killed while the folder was made: nothing is lost by making it again.
   { (void)RunFolder::create(folder / "run"); }
+  RunFolder::create(folder / "run").write_config("seed: 0\n");
   const Error error = error_of([&] { (void)RunFolder::create(folder / "run"); });
   EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
   EXPECT_TRUE(holds(error.what(), "already holds a run; continue it with --resume")) << error.what();

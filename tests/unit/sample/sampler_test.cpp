@@ -16,7 +16,8 @@ struct Bench {
 
   Bench() {
     fill_strong(weights, 1);
-    sides = std::make_unique<Sides>(weights, SideOptions{"bf16", &fast_table(), 1, {3, 20, 16}, {64, 20}, {}});
+    sides =
+        std::make_unique<Sides>(weights, SideOptions{"bf16", &fast_table(), 1, {3, 20, 16}, {64, 20}, {}});
   }
   [[nodiscard]] Sampler& sampler() const { return sides->sampler; }
 };
@@ -30,13 +31,16 @@ std::vector<SampleRequest> prompts(const std::vector<int64_t>& lengths) { return
 
 TEST(Sampler, RefusesPromptsThatDoNotFit) {
   Bench b;
-  expect_error(ErrorCode::invalid_argument, {"prompt 1", "empty"},
-               [&] { (void)b.sampler().generate(prompts({3, 0}), tokens(4)); });
-  expect_error(ErrorCode::invalid_argument, {"prompt 2", "20 tokens", "max_length=20"},
-               [&] { (void)b.sampler().generate(prompts({3, 19, 20}), tokens(4)); });
+  expect_error(ErrorCode::invalid_argument, {"prompt 1", "empty"}, [&] {
+    (void)b.sampler().generate(prompts({3, 0}), tokens(4));
+  });
+  expect_error(ErrorCode::invalid_argument, {"prompt 2", "20 tokens", "max_length=20"}, [&] {
+    (void)b.sampler().generate(prompts({3, 19, 20}), tokens(4));
+  });
   auto bad = prompts({3, 5});
   bad[1].prompt[2] = 40;
-  expect_error(ErrorCode::invalid_argument, {"40", "[0, 40)"}, [&] { (void)b.sampler().generate(bad, tokens(4)); });
+  expect_error(ErrorCode::invalid_argument, {"40", "[0, 40)"},
+               [&] { (void)b.sampler().generate(bad, tokens(4)); });
 }
 
 TEST(Sampler, RefusesParametersOutOfRange) {
@@ -54,9 +58,12 @@ TEST(Sampler, RefusesParametersOutOfRange) {
 
 TEST(Sampler, LimitsAreChecked) {
   Bench b;
-  const auto build = [&](const SamplerLimits& limits) { Sampler(b.sides->network, fast_table(), b.sides->pool, limits); };
-  expect_error(ErrorCode::invalid_argument, {"max_length=225", "max_position_embeddings=224"},
-               [&] { build({3, 225, 16}); });
+  const auto build = [&](const SamplerLimits& limits) {
+    Sampler(b.sides->network, fast_table(), b.sides->pool, limits);
+  };
+  expect_error(ErrorCode::invalid_argument, {"max_length=225", "max_position_embeddings=224"}, [&] {
+    build({3, 225, 16});
+  });
   expect_error(ErrorCode::invalid_argument, {"sequences=0"}, [&] { build({0, 20, 16}); });
   expect_error(ErrorCode::invalid_argument, {"max_length=1"}, [&] { build({3, 1, 16}); });
   expect_error(ErrorCode::invalid_argument, {"prefill_rows=0"}, [&] { build({3, 20, 0}); });
@@ -87,7 +94,8 @@ TEST(Sampler, NoRequestsNoSamples) {
 TEST(Sampler, ReportsProgress) {
   Bench b;
   std::vector<int64_t> seen;
-  (void)b.sampler().generate(prompts({2, 4, 6, 8, 10, 3, 1}), tokens(3), [&](int64_t done) { seen.push_back(done); });
+  (void)b.sampler().generate(prompts({2, 4, 6, 8, 10, 3, 1}), tokens(3),
+                             [&](int64_t done) { seen.push_back(done); });
   EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
   ASSERT_FALSE(seen.empty());
   EXPECT_EQ(seen.back(), 7);

@@ -1,0 +1,54 @@
+#pragma once
+// Quantize, decode and multiply: the numerics of the engine for programs that bring their own memory.
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "minite/format.h"
+#include "minite/tensor.h"
+
+namespace minite {
+
+/// Where ops run: a backend and its threads. Not thread-safe; results do not depend on the thread count.
+class Runtime {
+ public:
+  /// `backend` is "auto", "simd" or "ref"; `threads` 0 means one a hardware thread. Throws not_found for an
+  /// unknown name, unsupported when the backend cannot run here.
+  explicit Runtime(std::string_view backend = "auto", int threads = 0);
+  ~Runtime();
+  Runtime(Runtime&&) noexcept;
+  Runtime& operator=(Runtime&&) noexcept;
+
+  /// Name of the chosen backend, "simd/avx512".
+  [[nodiscard]] std::string_view backend() const;
+
+  struct State;
+  [[nodiscard]] State& state() { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+/// out = Q(x) along the rows of x. `x` is [M,K] bf16 or f32, out.spec says how, out is [M,K]
+/// (QTensor::place). NVFP4 follows Transformer Engine's reference byte for byte (docs/numerics.md).
+void quantize(Runtime& runtime, const TensorView& x, const QTensor& out);
+
+/// out = Q(x^T): x is [M,K], out is [K,M], blocks run along M. Not the transpose of quantize(x).
+void quantize_transposed(Runtime& runtime, const TensorView& x, const QTensor& out);
+
+/// y = D(q) in the convention's decode order, rounded once to y's dtype (bf16 or f32). y is [rows, cols].
+void dequantize(Runtime& runtime, const QTensor& q, const TensorView& y);
+
+/// y[M,N] = a[M,K] b[N,K]^T in the canonical order; outer scales act in the epilogue
+/// fl(fl(acc * s_row) * s_col), one rounding to y's dtype (bf16 or f32). y must not overlap the operands.
+void qgemm(Runtime& runtime, const QTensor& a, const QTensor& b, const TensorView& y);
+/// The same with a dense left operand (W4A16): a is [M,K] bf16 or f32.
+void qgemm(Runtime& runtime, const TensorView& a, const QTensor& b, const TensorView& y);
+/// The same with two dense operands.
+void qgemm(Runtime& runtime, const TensorView& a, const TensorView& b, const TensorView& y);
+
+/// The kernel and accumulation order that qgemm(a, b) uses for N x K weights, in words.
+[[nodiscard]] std::string describe_qgemm(Runtime& runtime, FormatId a, FormatId b, DType y, int64_t n,
+                                         int64_t k);
+
+}  // namespace minite

@@ -1,0 +1,62 @@
+// The public ops of include/minite/ops.h: a Runtime is a context that owns its threads and scratch.
+#include "backends/registry.h"
+#include "core/env.h"
+#include "core/memory.h"
+#include "minite/ops.h"
+#include "ops/ops.h"
+
+namespace minite {
+
+struct Runtime::State {
+  const OpTable& table;
+  ThreadPool pool;
+  Buffer scratch;
+
+  State(std::string_view name, int threads)
+      : table(minite::backend(name == "auto" ? env_backend() : name)),
+        pool(threads > 0 ? threads : env_threads()) {}
+
+  Context context(int64_t scratch_bytes) {
+    if (scratch.size() < scratch_bytes) scratch = Buffer(scratch_bytes);
+    return {&table, &pool, nullptr, {scratch.data(), static_cast<size_t>(scratch.size())}};
+  }
+};
+
+namespace {
+void multiply(Runtime::State& state, const Operand& a, const Operand& b, const TensorView& y) {
+  const GemmProblem problem{a.format(), b.format(), y.dtype, b.rows(), a.depth()};
+  const GemmPlan plan = plan_gemm(state.table, problem, Policy{}, "qgemm");
+  const Context ctx = state.context(plan.scratch(a.rows(), state.pool.threads()));
+  ops::gemm(ctx, plan, {a, b, {}, y, Output::overwrite});
+}
+}  // namespace
+
+Runtime::Runtime(std::string_view backend, int threads) : state_(std::make_unique<State>(backend, threads)) {}
+Runtime::~Runtime() = default;
+Runtime::Runtime(Runtime&&) noexcept = default;
+Runtime& Runtime::operator=(Runtime&&) noexcept = default;
+std::string_view Runtime::backend() const { return state_->table.name; }
+
+void quantize(Runtime& runtime, const TensorView& x, const QTensor& out) {
+  ops::quantize(runtime.state().context(0), {x, Orientation::rows, out});
+}
+void quantize_transposed(Runtime& runtime, const TensorView& x, const QTensor& out) {
+  ops::quantize(runtime.state().context(0), {x, Orientation::columns, out});
+}
+void dequantize(Runtime& runtime, const QTensor& q, const TensorView& y) {
+  ops::dequantize(runtime.state().context(0), {q, y});
+}
+void qgemm(Runtime& runtime, const QTensor& a, const QTensor& b, const TensorView& y) {
+  multiply(runtime.state(), Operand::of(a), Operand::of(b), y);
+}
+void qgemm(Runtime& runtime, const TensorView& a, const QTensor& b, const TensorView& y) {
+  multiply(runtime.state(), Operand::of(a), Operand::of(b), y);
+}
+void qgemm(Runtime& runtime, const TensorView& a, const TensorView& b, const TensorView& y) {
+  multiply(runtime.state(), Operand::of(a), Operand::of(b), y);
+}
+std::string describe_qgemm(Runtime& runtime, FormatId a, FormatId b, DType y, int64_t n, int64_t k) {
+  return to_string(plan_gemm(runtime.state().table, {a, b, y, n, k}, Policy{}, "qgemm"));
+}
+
+}  // namespace minite
