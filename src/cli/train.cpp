@@ -47,7 +47,7 @@ constexpr FieldOption kFieldOptions[] = {
 };
 
 void apply(const TrainArgs& args, rl::RunConfig& c) {
-  if (!args.data.empty()) c.data = {args.data, "", "", 0, c.data.seed};
+  if (!args.data.empty()) c.data = {args.data, "", "", 0, c.data.seed, ""};
   for (const FieldOption& option : kFieldOptions) {
     if (!(args.*option.value).empty()) rl::set_field(c, option.key, args.*option.value);
   }

@@ -1,15 +1,27 @@
 #include "core/thread_pool.h"
 
 #include <algorithm>
+#include <system_error>
+
+#include "core/fail.h"
 
 namespace minite {
 
 ThreadPool::ThreadPool(int threads) {
   if (threads <= 0) threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  for (int t = 1; t < threads; ++t) workers_.emplace_back([this, t] { work(t); });
+  try {
+    for (int t = 1; t < threads; ++t) workers_.emplace_back([this, t] { work(t); });
+  } catch (const std::system_error& error) {
+    stop();
+    fail(ErrorCode::resource,
+         "thread {} of {} could not be started ({}); use --threads with a smaller number",
+         workers_.size() + 2, threads, error.code().message());
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;

@@ -13,7 +13,8 @@ namespace minite {
 
 class ThreadPool {
  public:
-  /// `threads` >= 1 counts the calling thread; 0 means one a hardware thread.
+  /// `threads` >= 1 counts the calling thread; 0 means one a hardware thread. Throws resource when
+  /// the system refuses a thread.
   explicit ThreadPool(int threads = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -35,6 +36,7 @@ class ThreadPool {
   void run(int64_t tasks, Call call, const void* body);
   void work(int thread);
   void drain(int thread);
+  void stop();  ///< ends and joins the workers
 
   std::vector<std::thread> workers_;
   std::mutex mutex_;

@@ -75,7 +75,17 @@ class Run {
         plan_(plan_stages(config)) {
     for (const StagePlan& stage : plan_) total_ += stage.steps;
     check();
+    const std::string digest = problems_.digest();
+    require(
+        config_.data.digest.empty() || config_.data.digest == digest,
+        "the problems of {} changed: their digest is {}, the configuration says {}; restore them, or start "
+        "another run",
+        config_.data.file.empty() ? config_.data.generator : config_.data.file, digest, config_.data.digest);
+    config_.data.digest = digest;
   }
+
+  /// The configuration with what the run found out about its data.
+  [[nodiscard]] const RunConfig& config() const { return config_; }
 
   /// From the first step, in a folder that holds no steps. `open` makes the folder once nothing is left that
   /// bad input could spoil.
@@ -217,11 +227,14 @@ void run_training(const RunConfig& config, const std::filesystem::path& path, St
                   RunObserver& observer) {
   RunConfig c = config;
   if (stages == Stages::sft_only) c.rl.steps = c.contrast.steps = 0;
+  // A run may be resumed from another folder than it was started in.
+  if (!c.data.file.empty()) c.data.file = std::filesystem::absolute(c.data.file).lexically_normal().string();
+  if (!c.init.empty()) c.init = std::filesystem::absolute(c.init).lexically_normal().string();
   validate(c);
   Run run(c, observer);
   run.start([&] {
     RunFolder folder = RunFolder::create(path);
-    folder.write_config(to_yaml(c));
+    folder.write_config(to_yaml(run.config()));
     return folder;
   });
   run.execute();

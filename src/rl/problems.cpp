@@ -1,6 +1,7 @@
 #include "rl/problems.h"
 
 #include "core/fail.h"
+#include "io/digest.h"
 #include "tasks/generators.h"
 #include "tasks/jsonl.h"
 
@@ -18,6 +19,12 @@ Problems::Problems(const DataConfig& config) {
   problems_ = tasks::read_problems(config.file);
   if (config.problems > 0 && config.problems < size()) problems_.resize(static_cast<size_t>(config.problems));
   for (const tasks::Problem& p : problems_) alphabet_ += p.prompt + p.answer + p.response.value_or("");
+}
+
+std::string Problems::digest() const {
+  std::string lines;
+  for (const tasks::Problem& p : problems_) lines += tasks::format_problem(p) + "\n";
+  return fmt::format("{:016x}", io::digest64(lines));
 }
 
 void check_prompt(const io::Tokenizer& tokenizer, const tasks::Problem& problem, int64_t max_length) {

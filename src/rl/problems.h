@@ -18,6 +18,8 @@ class Problems {
   [[nodiscard]] int64_t size() const { return static_cast<int64_t>(problems_.size()); }
   /// Problem `index`, wrapping around.
   [[nodiscard]] const tasks::Problem& at(int64_t index) const { return problems_[index % size()]; }
+  /// XXH64 of all problems as JSONL lines, 16 hexadecimal digits.
+  [[nodiscard]] std::string digest() const;
   /// Every character that prompts and responses hold, for a tokenizer made from scratch.
   [[nodiscard]] const std::string& alphabet() const { return alphabet_; }
 

@@ -42,6 +42,7 @@ void visit_fields(Config& c, const Visit& v) {
   v("data.options", c.data.options, "options of the generator");
   v("data.problems", c.data.problems, "problems to train on, 0 for all");
   v("data.seed", c.data.seed, "order of the generator's problems");
+  v("data.digest", c.data.digest, "of the problems, written by the run; others are refused");
   v("sft.steps", c.sft.steps, "supervised updates before RL");
   v("sft.batch_size", c.sft.batch_size, "sequences an update");
   v("sft.lr", c.sft.lr, "peak learning rate");

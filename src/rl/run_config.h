@@ -28,6 +28,7 @@ struct DataConfig {
   std::string options;    ///< of the generator, "digits=3,steps=1"
   int64_t problems = 0;   ///< how many to train on; 0: all of the file
   uint64_t seed = 1;      ///< order of the generator's problems
+  std::string digest;     ///< XXH64 of the problems; written by the run, checked when it is resumed
 };
 
 struct SftConfig {

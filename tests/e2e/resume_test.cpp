@@ -1,12 +1,13 @@
 // kill -9 anywhere, then --resume: the bytes of an uninterrupted run. Checkpoints that were cut short are
 // passed over.
-#include "support/tiny_run.h"
+#include "support/refused.h"
 
 namespace minite {
 namespace {
 
 using test_support::Child;
 using test_support::CommandResult;
+using test_support::expect_refused;
 using test_support::holds;
 using test_support::kTinyRl;
 using test_support::kTinySft;
@@ -187,6 +188,22 @@ TEST(Resume, AContrastRefusesADamagedOrigin) {
   EXPECT_EQ(result.exit_code, 2) << result.err;
   EXPECT_TRUE(holds(result.err, "step_000008")) << result.err;
   EXPECT_TRUE(holds(result.err, "trainer.safetensors is damaged")) << result.err;
+}
+
+TEST(ResumeData, ARunGoesOnWithTheProblemsItBeganWithOnly) {
+  const TinyRuns runs;
+  (void)runs.finish({"tasks", "make", "addition", "-n", "90", "--seed", "1", "-o", runs.text("data.jsonl"),
+                     "--set", "digits=1,steps=0"});
+  std::string yaml = test_support::tiny_yaml();
+  yaml.erase(yaml.find("data:"), yaml.find("sft:") - yaml.find("data:"));
+  spill(runs / "tiny.yaml", yaml);
+  (void)runs.finish(runs.start("run", {"--data", runs.text("data.jsonl")}));
+  EXPECT_TRUE(holds(slurp(runs / "run/config.yaml"), runs.text("data.jsonl")));
+  const std::string problems = slurp(runs / "data.jsonl");
+  spill(runs / "data.jsonl", problems.substr(problems.find('\n') + 1));
+  expect_refused(runs, runs.resume("run"), {"data.jsonl changed", "digest"});
+  spill(runs / "data.jsonl", problems);
+  (void)runs.finish(runs.resume("run"));
 }
 
 }  // namespace

@@ -67,8 +67,8 @@ struct Layer1 {
     const QuantSpec& spec = linear.params().fprop.a;
     const int64_t codes = spec.quantized() ? QTensor::bytes(spec, rows, kK) : 0;
     memory = Buffer(align_up(rows * kK * 2) + align_up(rows * kN * 2) + align_up(codes));
-    std::memset(memory.data(), 0xFF, static_cast<size_t>(memory.size()));
-    std::memset(scratch.data(), 0xFF, static_cast<size_t>(scratch.size()));
+    poison(memory);
+    poison(scratch);
     Arena arena(memory);
     const TensorView xs = arena.take_tensor(DType::bf16, rows, kK),
                      y = arena.take_tensor(DType::bf16, rows, kN);

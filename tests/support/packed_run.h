@@ -29,9 +29,7 @@ class PackedRun {
 
   /// Fills cache, activations and scratch with bytes that read as NaN.
   void poison() {
-    for (const Buffer* b : {&cache_, &arena_, &scratch_}) {
-      std::memset(b->data(), 0xFF, static_cast<size_t>(b->size()));
-    }
+    for (const Buffer* b : {&cache_, &arena_, &scratch_}) test_support::poison(*b);
   }
 
   struct Result {

@@ -152,6 +152,10 @@ inline bool same_bits(const std::vector<Sample>& a, const std::vector<Sample>& b
     return x.tokens == y.tokens && same_bits(x.logp, y.logp) && same_bits(x.entropy, y.entropy);
   });
 }
+/// Fills memory with bytes that read as NaN in every dtype.
+inline void poison(const Buffer& b) {
+  if (b.size() > 0) std::memset(b.data(), 0xFF, static_cast<size_t>(b.size()));
+}
 /// The bytes of a view whose rows are contiguous.
 inline std::vector<std::byte> bytes_of(const TensorView& t) {
   const auto* p = static_cast<const std::byte*>(t.data);

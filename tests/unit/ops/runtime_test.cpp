@@ -1,0 +1,119 @@
+// The public ops: quantize, decode, multiply through include/minite/ops.h alone.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "minite/error.h"
+#include "minite/ops.h"
+#include "support/expect_error.h"
+
+namespace minite {
+namespace {
+
+using test_support::expect_error;
+
+constexpr QuantSpec kRow{FormatId::nvfp4, OuterScale::row, Convention::te};
+constexpr QuantSpec kMxfp8{FormatId::mxfp8, OuterScale::none, Convention::te};
+
+/// Values of both signs over several powers of two, none of them special.
+std::vector<float> ramp(int64_t rows, int64_t cols, float scale) {
+  std::vector<float> x(static_cast<size_t>(rows * cols));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const auto step = static_cast<float>((i * 37) % 101) - 50.0f;
+    x[i] = step * scale * (i % 7 == 0 ? 8.0f : 1.0f);
+  }
+  return x;
+}
+
+struct Quantized {
+  std::vector<uint64_t> memory;
+  QTensor q;
+  Quantized(const QuantSpec& spec, int64_t rows, int64_t cols)
+      : memory(static_cast<size_t>(QTensor::bytes(spec, rows, cols)) / 8 + 16),
+        q(QTensor::place(spec, rows, cols, memory.data())) {}
+};
+
+TEST(Runtime, NamesItsBackendAndRefusesOthers) {
+  EXPECT_EQ(Runtime("ref", 1).backend(), "ref");
+  expect_error(ErrorCode::not_found, {"'reff'", "'ref'"}, [] { (void)Runtime("reff"); });
+}
+
+TEST(Runtime, DecodedValuesAreNearTheirSource) {
+  Runtime runtime("auto", 2);
+  std::vector<float> x = ramp(5, 64, 0.03f), y(x.size());
+  for (const QuantSpec& spec : {kRow, kMxfp8}) {
+    Quantized out(spec, 5, 64);
+    quantize(runtime, TensorView(x.data(), 5, 64), out.q);
+    dequantize(runtime, out.q, TensorView(y.data(), 5, 64));
+    double error = 0, norm = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      error += (x[i] - y[i]) * (x[i] - y[i]);
+      norm += x[i] * x[i];
+    }
+    EXPECT_LT(std::sqrt(error / norm), spec.format == FormatId::nvfp4 ? 0.15 : 0.04) << to_string(spec);
+    EXPECT_GT(error, 0) << to_string(spec);
+  }
+}
+
+TEST(Runtime, TransposedQuantizationIsThatOfTheTranspose) {
+  Runtime runtime("auto", 1);
+  std::vector<float> x = ramp(32, 48, 0.1f), turned(x.size());
+  for (int64_t r = 0; r < 32; ++r) {
+    for (int64_t c = 0; c < 48; ++c) turned[c * 32 + r] = x[r * 48 + c];
+  }
+  Quantized a(kMxfp8, 48, 32), b(kMxfp8, 48, 32);
+  quantize_transposed(runtime, TensorView(x.data(), 32, 48), a.q);
+  quantize(runtime, TensorView(turned.data(), 48, 32), b.q);
+  EXPECT_EQ(std::memcmp(a.q.codes, b.q.codes, 48 * 32), 0);
+  EXPECT_EQ(std::memcmp(a.q.block_scales, b.q.block_scales, 48), 0);
+}
+
+TEST(Runtime, ProductIsTheOneOfTheDecodedOperands) {
+  std::vector<float> x = ramp(7, 64, 0.05f), w = ramp(9, 64, 0.01f), y(7 * 9), y_ref(7 * 9);
+  for (const auto& [name, out] : {std::pair{"auto", &y}, {"ref", &y_ref}}) {
+    Runtime runtime(name, 2);
+    Quantized a(kRow, 7, 64), b(kRow, 9, 64);
+    quantize(runtime, TensorView(x.data(), 7, 64), a.q);
+    quantize(runtime, TensorView(w.data(), 9, 64), b.q);
+    qgemm(runtime, a.q, b.q, TensorView(out->data(), 7, 9));
+    std::vector<float> xd(x.size()), wd(w.size());
+    dequantize(runtime, a.q, TensorView(xd.data(), 7, 64));
+    dequantize(runtime, b.q, TensorView(wd.data(), 9, 64));
+    for (int64_t m = 0; m < 7; ++m) {
+      for (int64_t n = 0; n < 9; ++n) {
+        double sum = 0, size = 0;
+        for (int64_t k = 0; k < 64; ++k) {
+          const double term = static_cast<double>(xd[m * 64 + k]) * wd[n * 64 + k];
+          sum += term;
+          size += std::abs(term);
+        }
+        EXPECT_NEAR((*out)[m * 9 + n], sum, 1e-6 * size) << name << " " << m << "," << n;
+      }
+    }
+  }
+  EXPECT_EQ(std::memcmp(y.data(), y_ref.data(), y.size() * sizeof(float)), 0);
+}
+
+TEST(Runtime, ShapesThatDoNotFitAreNamed) {
+  Runtime runtime("auto", 1);
+  std::vector<float> x = ramp(4, 32, 1.0f), y(16);
+  Quantized a(kRow, 4, 32), b(kRow, 4, 16);
+  expect_error(ErrorCode::invalid_argument, {"4x16", "4x32"},
+               [&] { quantize(runtime, TensorView(x.data(), 4, 32), b.q); });
+  quantize(runtime, TensorView(x.data(), 4, 32), a.q);
+  expect_error(ErrorCode::invalid_argument, {"K=16", "K=32"},
+               [&] { qgemm(runtime, a.q, b.q, TensorView(y.data(), 4, 4)); });
+}
+
+TEST(Runtime, DescribesItsKernel) {
+  Runtime runtime("ref", 1);
+  EXPECT_EQ(
+      describe_qgemm(runtime, FormatId::nvfp4, FormatId::nvfp4, DType::bf16, 8, 32),
+      "ref ref_nvfp4_block_dot: nvfp4 x nvfp4 -> bf16, N=8 K=32, canonical: one rounding a block of 16, row "
+      "invariant");
+}
+
+}  // namespace
+}  // namespace minite
