@@ -227,10 +227,10 @@ void run_training(const RunConfig& config, const std::filesystem::path& path, St
                   RunObserver& observer) {
   RunConfig c = config;
   if (stages == Stages::sft_only) c.rl.steps = c.contrast.steps = 0;
+  validate(c);
   // A run may be resumed from another folder than it was started in.
   if (!c.data.file.empty()) c.data.file = std::filesystem::absolute(c.data.file).lexically_normal().string();
   if (!c.init.empty()) c.init = std::filesystem::absolute(c.init).lexically_normal().string();
-  validate(c);
   Run run(c, observer);
   run.start([&] {
     RunFolder folder = RunFolder::create(path);
