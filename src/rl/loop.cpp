@@ -9,6 +9,7 @@
 #include "core/env.h"
 #include "core/fail.h"
 #include "core/text_file.h"
+#include "io/json_file.h"
 #include "io/manifest.h"
 #include "learn/checkpoint.h"
 #include "rl/summary.h"
@@ -138,6 +139,7 @@ class Run {
     if (state_.stage != name || state_.global_step == before) begin_stage(stage, before);
     Engine engine(weights_, config_, stage.sides, table_, pool_);
     engine.synchronize();
+    record_plans(name, engine.plans());
     observer_.message(fmt::format("{}: {} steps, learner {}, sampler {}, {} on {} threads", name, stage.steps,
                                   stage.sides.learner_recipe, stage.sides.sampler_recipe, table_.name,
                                   pool_.threads()));
@@ -147,6 +149,14 @@ class Run {
       const bool last = state_.step == stage.steps;
       if (last || state_.global_step % config_.checkpoint_every == 0) save();
     }
+  }
+
+  /// plans.json: by stage, the kernel and summation order of every product.
+  void record_plans(const std::string& stage, const std::vector<std::string>& plans) const {
+    const std::filesystem::path file = folder_->path() / "plans.json";
+    nlohmann::json all = std::filesystem::exists(file) ? io::read_json_file(file) : nlohmann::json::object();
+    all[stage] = plans;
+    io::write_json_file(file, all);
   }
 
   /// Fresh moments; a contrast goes back to the weights that RL started from.

@@ -39,8 +39,17 @@ TEST(Run, LeavesEverythingThatAFolderPromises) {
 
   std::set<std::string> names;
   for (const auto& [name, bytes] : bytes_below(runs / "run")) names.insert(name.substr(0, name.find('/')));
-  EXPECT_EQ(names, (std::set<std::string>{"config.yaml", "metrics.jsonl", "timings.jsonl", "summary.json",
-                                          "report.html", "checkpoints"}));
+  EXPECT_EQ(names, (std::set<std::string>{"config.yaml", "plans.json", "metrics.jsonl", "timings.jsonl",
+                                          "summary.json", "report.html", "checkpoints"}));
+  const json plans = json::parse(slurp(runs / "run/plans.json"));
+  for (const char* stage : {"sft", "rl", "contrast"}) {
+    const std::string all = plans.at(stage).dump();
+    EXPECT_TRUE(holds(all, "learner layers.0.qkv fprop: ")) << all;
+    EXPECT_TRUE(holds(all, "sampler layers.1.down fprop: ")) << all;
+    EXPECT_TRUE(holds(all, "row invariant")) << all;
+  }
+  EXPECT_TRUE(holds(plans["contrast"].dump(), "sampler layers.0.qkv fprop: ")) << plans["contrast"];
+  EXPECT_FALSE(plans["contrast"] == plans["rl"]);
   for (const int64_t step : {kTinySft, kTinySft + kTinyRl, kTinySteps}) {
     std::set<std::string> files;
     for (const auto& [name, bytes] : bytes_below(runs.checkpoint("run", step))) files.insert(name);
