@@ -25,7 +25,7 @@ namespace minite::rl {
 /// How a group of rewards becomes advantages.
 enum class AdvEstimator : std::uint8_t { grpo, dr_grpo };
 /// Policy loss of one token (verl `policy_loss.loss_mode`).
-enum class LossMode : std::uint8_t { vanilla };
+enum class LossMode : std::uint8_t { vanilla, gspo, cispo };
 /// How token losses become one number (verl `loss_agg_mode`).
 enum class LossAggMode : std::uint8_t {
   token_mean,
@@ -34,6 +34,8 @@ enum class LossAggMode : std::uint8_t {
   seq_mean_token_sum_norm,
   seq_mean_token_mean,
 };
+/// Penalty that keeps the policy near a frozen reference (verl `kl_loss_type`).
+enum class KlLossType : std::uint8_t { k1, k2, k3, low_var_kl };
 /// Level of the sampler correction (verl `rollout_is`).
 enum class RolloutIs : std::uint8_t { none, token, sequence };
 /// What happens to a correction ratio outside its range.
@@ -61,13 +63,15 @@ template <class E>
 template <class E>
 [[nodiscard]] std::string_view name_of(E value);
 
-/// A named method: which estimator, loss and aggregation belong together.
+/// A named method: which estimator, loss, clip range and aggregation belong together.
 struct ObjectivePreset {
   std::string_view name;
   std::string_view definition;
   AdvEstimator adv_estimator;
   LossMode loss_mode;
   LossAggMode loss_agg_mode;
+  double clip_ratio_low;
+  double clip_ratio_high;
 };
 [[nodiscard]] std::span<const ObjectivePreset> objective_presets();
 /// Throws invalid_argument for an unknown name.
@@ -83,13 +87,14 @@ struct Batch {
   std::span<const double> logp_old;       ///< [n_tokens], lO, nats
   std::span<const std::uint8_t> mask;     ///< [n_tokens], 1 = token counts, 0 = ignored
   std::span<const double> advantage;      ///< [n_tokens], A
+  std::span<const double> logp_ref = {};  ///< [n_tokens], log-probs of the KL reference; empty: none
 
   [[nodiscard]] std::int64_t n_responses() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
   [[nodiscard]] std::int64_t n_tokens() const { return static_cast<std::int64_t>(mask.size()); }
 };
 
 /// Checks lengths, offsets and mask values (invalid_argument), and that every valid position holds finite
-/// log-probs and advantage (non_finite, naming response and token).
+/// log-probs (the reference's too, when given) and advantage (non_finite, naming response and token).
 void validate(const Batch& batch);
 
 /// Writes per_response[i] to every token of response i. `out` is [n_tokens] and may not alias the inputs.
@@ -161,14 +166,16 @@ struct TriageConfig {
 /// Everything the loss depends on besides data. Names as in verl.
 struct LossConfig {
   LossMode loss_mode = LossMode::vanilla;
-  double clip_ratio_low = 0.2;
+  double clip_ratio_low = 0.2;  ///< 1 or more: no lower bound
   double clip_ratio_high = 0.28;
-  std::optional<double> clip_ratio_c;  ///< dual clip, > 1; off when empty
+  std::optional<double> clip_ratio_c;  ///< dual clip, > 1; off when empty; vanilla only
   LossAggMode loss_agg_mode = LossAggMode::seq_mean_token_mean;
   std::optional<double> loss_scale_factor;  ///< seq-mean-token-sum-norm only, e.g. the longest response
   RolloutIs rollout_is = RolloutIs::none;
   IsThreshold rollout_is_threshold;
   double entropy_coef = 0.0;  ///< loss -= entropy_coef * aggregated entropy
+  double kl_loss_coef = 0.0;  ///< loss += kl_loss_coef * aggregated penalty; needs Batch::logp_ref
+  KlLossType kl_loss_type = KlLossType::low_var_kl;
   TriageConfig triage;
 };
 
@@ -238,6 +245,7 @@ struct MetricSums {
   double loss = 0.0;
   double pg_loss = 0.0;
   double entropy_loss = 0.0;  ///< aggregated entropy, without its coefficient
+  double kl_loss = 0.0;       ///< aggregated KL penalty, without its coefficient
   double repair_loss = 0.0;   ///< L_rep, without its coefficient
   double ppo_kl = 0.0;        ///< sum of lO - l
   double ratio = 0.0;         ///< sum of r
@@ -246,6 +254,7 @@ struct MetricSums {
   double repair_scope = 0.0;
   std::int64_t tokens = 0;
   std::int64_t entropy_tokens = 0;
+  std::int64_t kl_tokens = 0;
   std::int64_t clipped = 0;
   std::int64_t clipped_lower = 0;
   std::int64_t repair_active = 0;
@@ -255,12 +264,18 @@ struct MetricSums {
 /// Loss contribution of responses [response_begin, response_end), with the frozen global denominators:
 /// contributions of any split add up to the loss of the update, and each token's gradient has the same bits
 /// in every split. Fully masked responses contribute nothing.
-///   loss = L_pg + repair_coef * L_rep - entropy_coef * entropy
-///   L_pg = sum_t w_t / Z * weight_t * max(-r A, -clip(r, 1 - low, 1 + high) A)
-/// log r is clamped to +-20 before exp, with zero gradient outside (as verl). A gradient flows where r lies
-/// exactly on the clip bound. Throws invalid_argument (sizes, a batch other than the prepared one) or
-/// non_finite (a live value at a valid position, or the contribution itself; names response and token); after
-/// an error the outputs are unspecified.
+///   loss = L_pg + repair_coef * L_rep - entropy_coef * entropy + kl_loss_coef * kl
+///   L_pg = sum_t w_t / Z * weight_t * L_t, where L_t is the row of loss_mode:
+///   vanilla  max(-r A, -clip(r, 1 - low, 1 + high) A), for A < 0 at most -clip_ratio_c A
+///   gspo     the same with s = exp(mean over the response of log r) for r; dL_t / dl_t = -A s, the straight-
+///            through form of verl. Where weights are equal within a response its sum over tokens is the
+///            exact gradient. The mean is clamped to at most 10 before exp.
+///   cispo    -sg(clip(r, 1 - low, 1 + high)) A l, with no gradient through the clipped ratio
+/// Entropy and KL are aggregated like L_pg, without w and weight. log r is clamped to +-20 before exp, with
+/// zero gradient outside (as verl). A gradient flows where r lies exactly on the clip bound. Throws
+/// invalid_argument (sizes, a batch other than the prepared one) or non_finite (a live value at a valid
+/// position, or the contribution itself; names response and token); after an error the outputs are
+/// unspecified.
 double evaluate(const Batch& batch, const Prepared& prepared, std::int64_t response_begin,
                 std::int64_t response_end, const Live& live, const Gradients& gradients, MetricSums& sums);
 
@@ -300,8 +315,8 @@ struct GapStats {
 /// At gap 0 it is false, and reports should say "inert" rather than show an empty figure.
 [[nodiscard]] bool triage_active(const Prepared& prepared, const MetricSums& sums);
 
-/// (name, value) in table order. Rows that do not apply are absent: entropy when it was not given, dual
-/// clip when off, triage_* when TRIAGE is off. `sums` must cover every response of the update once; gap
+/// (name, value) in table order. Rows that do not apply are absent: entropy and KL when not given, dual clip
+/// when off, triage_* when TRIAGE is off. `sums` must cover every response of the update once; gap
 /// metrics describe `batch` only. Throws invalid_argument when it does not, or holds no token.
 [[nodiscard]] std::vector<std::pair<std::string, double>> metrics(const Batch& batch,
                                                                   const Prepared& prepared,

@@ -37,6 +37,8 @@ void validate(const Batch& batch) {
   check_length("logp_sampler", batch.logp_sampler.size(), n);
   check_length("logp_old", batch.logp_old.size(), n);
   check_length("advantage", batch.advantage.size(), n);
+  const bool with_reference = !batch.logp_ref.empty();
+  if (with_reference) check_length("logp_ref", batch.logp_ref.size(), n);
   check_offsets(batch.offsets, n);
   for (std::int64_t i = 0; i < batch.n_responses(); ++i) {
     const std::int64_t begin = batch.offsets[i];
@@ -47,6 +49,7 @@ void validate(const Batch& batch) {
       check_finite("logp_sampler", batch.logp_sampler[t], i, t - begin);
       check_finite("logp_old", batch.logp_old[t], i, t - begin);
       check_finite("advantage", batch.advantage[t], i, t - begin);
+      if (with_reference) check_finite("logp_ref", batch.logp_ref[t], i, t - begin);
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include "core/fail.h"
 #include "rl/aggregation.h"
+#include "rl/objective.h"
 #include "rl/triage.h"
 
 namespace minite::rl {
@@ -54,7 +55,8 @@ void check_pair(const LossConfig& config) {
   if (!config.triage.enabled()) return;
   const NormalizationRow& row = row_of(kNormalizations, config.triage.normalization);
   require(config.loss_agg_mode == row.loss_agg_mode,
-          "normalization={} goes with loss_agg_mode={}, not loss_agg_mode={}; change one of the two",
+          "normalization={} goes with loss_agg_mode={}, not loss_agg_mode={}; change one of the two, or turn "
+          "TRIAGE off",
           row.name, name_of(row.loss_agg_mode), name_of(config.loss_agg_mode));
 }
 
@@ -80,6 +82,9 @@ void validate(const LossConfig& config) {
   if (config.clip_ratio_c) {
     check_number("clip_ratio_c", *config.clip_ratio_c, *config.clip_ratio_c > 1.0,
                  "a finite number > 1 (3 is usual), or left out");
+    const LossModeRow& mode = row_of(kLossModes, config.loss_mode);
+    require(mode.dual_clip, "clip_ratio_c = {} has no meaning with loss_mode={}; leave it out or change one",
+            *config.clip_ratio_c, mode.name);
   }
   const IsThreshold& threshold = config.rollout_is_threshold;
   check_number("rollout_is_threshold low", threshold.low, threshold.low >= 0.0, "a finite number >= 0");
@@ -87,6 +92,7 @@ void validate(const LossConfig& config) {
                threshold.high > 0.0 && threshold.high >= threshold.low,
                fmt::format("a finite number > 0 and >= low ({})", threshold.low));
   check_number("entropy_coef", config.entropy_coef, config.entropy_coef >= 0.0, "a finite number >= 0");
+  check_number("kl_loss_coef", config.kl_loss_coef, config.kl_loss_coef >= 0.0, "a finite number >= 0");
   check_scale_factor(config);
   check_gate(config.triage.gate);
   check_repair(config.triage.repair);

@@ -26,6 +26,7 @@ struct Inputs {
 using Applies = bool (*)(const Inputs& in);
 bool always(const Inputs&) { return true; }
 bool with_entropy(const Inputs& in) { return in.sums.entropy_tokens > 0; }
+bool with_kl(const Inputs& in) { return in.sums.kl_tokens > 0; }
 bool with_dual_clip(const Inputs& in) { return in.prepared.config.clip_ratio_c.has_value(); }
 bool with_triage(const Inputs& in) { return in.prepared.config.triage.enabled(); }
 bool with_gate(const Inputs& in) { return in.prepared.config.triage.gate.enable; }
@@ -41,7 +42,9 @@ constexpr Direction kNeutral = Direction::neutral;
 constexpr Direction kLower = Direction::lower;
 
 constexpr std::array kMetrics = {
-    Row{{"loss", "pg_loss + triage_repair_contribution - entropy_coef * entropy_loss", "1", kNeutral},
+    Row{{"loss",
+         "pg_loss + triage_repair_contribution - entropy_coef * entropy_loss + kl_loss_coef * kl_loss", "1",
+         kNeutral},
         always,
         [](const Inputs& in) { return in.sums.loss; }},
     Row{{"pg_loss", "policy loss, weighted and aggregated by loss_agg_mode", "1", kNeutral},
@@ -51,10 +54,14 @@ constexpr std::array kMetrics = {
          kNeutral},
         with_entropy,
         [](const Inputs& in) { return in.sums.entropy_loss; }},
+    Row{{"kl_loss", "kl_loss_type against the frozen reference, aggregated by loss_agg_mode without weights",
+         "nat", kNeutral},
+        with_kl,
+        [](const Inputs& in) { return in.sums.kl_loss; }},
     Row{{"ppo_kl", "mean over tokens of l_old - l", "nat", kNeutral},
         always,
         [](const Inputs& in) { return in.per_token(in.sums.ppo_kl); }},
-    Row{{"pg_clipfrac", "share of tokens whose PPO ratio is clipped", "1", kNeutral},
+    Row{{"pg_clipfrac", "share of tokens whose ratio (of loss_mode) is clipped", "1", kNeutral},
         always,
         [](const Inputs& in) { return in.per_token(static_cast<double>(in.sums.clipped)); }},
     Row{{"pg_clipfrac_lower", "share of tokens held by the dual clip (clip_ratio_c)", "1", kNeutral},
@@ -94,7 +101,7 @@ constexpr std::array kMetrics = {
          kLower},
         always,
         [](const Inputs& in) { return in.gap.prob_abs_std; }},
-    Row{{"ois", "mean PPO ratio r = exp(l - l_old)", "1", kNeutral},
+    Row{{"ois", "mean ratio of loss_mode: r = exp(l - l_old), of a whole response for gspo", "1", kNeutral},
         always,
         [](const Inputs& in) { return in.per_token(in.sums.ratio); }},
     Row{{"tis",

@@ -5,6 +5,7 @@
 #include "rl/advantage.h"
 #include "rl/aggregation.h"
 #include "rl/correction.h"
+#include "rl/kl.h"
 #include "rl/objective.h"
 #include "rl/triage.h"
 
@@ -22,10 +23,11 @@ Table(std::string_view, const Rows&) -> Table<Rows>;
 
 // The one list of option tables.
 constexpr std::tuple kTables = {
-    Table{"adv_estimator", kAdvEstimators},   Table{"loss_mode", kLossModes},
-    Table{"loss_agg_mode", kLossAggModes},    Table{"rollout_is", kRolloutIs},
-    Table{"rollout_is outside", kOutOfRange}, Table{"normalization", kNormalizations},
-    Table{"gate scope", kGateScopes},         Table{"repair scope", kRepairScopes},
+    Table{"adv_estimator", kAdvEstimators},  Table{"loss_mode", kLossModes},
+    Table{"loss_agg_mode", kLossAggModes},   Table{"kl_loss_type", kKlLossTypes},
+    Table{"rollout_is", kRolloutIs},         Table{"rollout_is outside", kOutOfRange},
+    Table{"normalization", kNormalizations}, Table{"gate scope", kGateScopes},
+    Table{"repair scope", kRepairScopes},
 };
 
 template <class E, std::size_t I = 0>
@@ -76,6 +78,7 @@ std::string_view name_of(E value) {
 MINITE_RL_OPTION(AdvEstimator)
 MINITE_RL_OPTION(LossMode)
 MINITE_RL_OPTION(LossAggMode)
+MINITE_RL_OPTION(KlLossType)
 MINITE_RL_OPTION(RolloutIs)
 MINITE_RL_OPTION(OutOfRange)
 MINITE_RL_OPTION(Normalization)

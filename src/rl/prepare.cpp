@@ -1,6 +1,7 @@
 // Phase (a) of the loss: everything that is frozen for one update.
 #include <cmath>
 
+#include "core/fail.h"
 #include "rl/correction.h"
 #include "rl/triage.h"
 
@@ -59,6 +60,9 @@ IsSums& IsSums::operator+=(const IsSums& other) {
 Prepared prepare(const Batch& batch, const LossConfig& config, std::int64_t step) {
   validate(batch);
   validate(config);
+  require(config.kl_loss_coef == 0.0 || !batch.logp_ref.empty() || batch.n_tokens() == 0,
+          "kl_loss_coef = {} needs the batch's logp_ref, the log-probs of the reference",
+          config.kl_loss_coef);
   const TriageConfig& triage = config.triage;
   const auto n_tokens = static_cast<std::size_t>(batch.n_tokens());
   Prepared p;

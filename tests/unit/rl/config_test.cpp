@@ -27,6 +27,13 @@ TEST(Config, ClipAndThresholdRanges) {
   expect_refused({"clip_ratio_low = -0.1"}, [](auto& c) { c.clip_ratio_low = -0.1; });
   expect_refused({"clip_ratio_high = nan"}, [](auto& c) { c.clip_ratio_high = std::nan(""); });
   expect_refused({"clip_ratio_c = 1", "> 1"}, [](auto& c) { c.clip_ratio_c = 1.0; });
+  for (LossMode mode : {LossMode::gspo, LossMode::cispo}) {
+    expect_refused({"clip_ratio_c = 3", "loss_mode=" + std::string(name_of(mode))}, [&](auto& c) {
+      c.loss_mode = mode;
+      c.clip_ratio_c = 3.0;
+    });
+  }
+  expect_refused({"kl_loss_coef = -1"}, [](auto& c) { c.kl_loss_coef = -1; });
   expect_refused({"threshold low = -1"}, [](auto& c) { c.rollout_is_threshold.low = -1; });
   expect_refused({"threshold high = 0.5", ">= low (1)"}, [](auto& c) {
     c.rollout_is_threshold = {1.0, 0.5};

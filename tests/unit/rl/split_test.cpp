@@ -7,12 +7,17 @@ namespace minite::rl::test {
 namespace {
 
 TEST(Split, GradientBitsDoNotDependOnTheSplit) {
-  const Data d = random_data({150, 64, 7, 200, 1, 129}, 31);
+  Data d = random_data({150, 64, 7, 200, 1, 129}, 31);
+  add_reference(d, 31);
   LossConfig sums_config;
   sums_config.entropy_coef = 0.1;
   sums_config.loss_agg_mode = LossAggMode::seq_mean_token_sum;
-  for (const LossConfig& c :
-       {sums_config, triage_config(Normalization::response), triage_config(Normalization::global)}) {
+  LossConfig gspo_config;
+  gspo_config.loss_mode = LossMode::gspo;
+  gspo_config.loss_agg_mode = LossAggMode::token_mean;
+  gspo_config.kl_loss_coef = 0.1;
+  for (const LossConfig& c : {sums_config, gspo_config, triage_config(Normalization::response),
+                              triage_config(Normalization::global)}) {
     const Prepared p = prepare(d.batch(), c);
     const Result whole = run(d, p, 0, 6);
     for (unsigned cuts = 0; cuts < 32; ++cuts) {  // every way to cut between the six responses
@@ -33,6 +38,7 @@ TEST(Split, GradientBitsDoNotDependOnTheSplit) {
       EXPECT_NEAR(in_order, whole.loss, 1e-14 * (1 + std::abs(whole.loss)));
       EXPECT_EQ(parts.sums.tokens, whole.sums.tokens);
       EXPECT_EQ(parts.sums.clipped, whole.sums.clipped);
+      EXPECT_NEAR(parts.sums.kl_loss, whole.sums.kl_loss, 1e-13 * (1 + whole.sums.kl_loss));
       EXPECT_NEAR(parts.sums.repair_loss, whole.sums.repair_loss, 1e-15);
     }
   }
