@@ -38,6 +38,21 @@ enum class LossAggMode : std::uint8_t {
 enum class KlLossType : std::uint8_t { k1, k2, k3, low_var_kl };
 /// Level of the sampler correction (verl `rollout_is`).
 enum class RolloutIs : std::uint8_t { none, token, sequence };
+/// Statistics on which tokens or responses are rejected (verl `rollout_rs`; `veto` is slime's).
+enum class RolloutRs : std::uint8_t {
+  token_k1,
+  token_k2,
+  token_k3,
+  seq_sum_k1,
+  seq_sum_k2,
+  seq_sum_k3,
+  seq_mean_k1,
+  seq_mean_k2,
+  seq_mean_k3,
+  seq_max_k2,
+  seq_max_k3,
+  veto,
+};
 /// What happens to a correction ratio outside its range.
 enum class OutOfRange : std::uint8_t { truncate, mask };
 /// Where TRIAGE's weighted mean is taken.
@@ -97,6 +112,11 @@ struct Batch {
 /// log-probs (the reference's too, when given) and advantage (non_finite, naming response and token).
 void validate(const Batch& batch);
 
+/// Masks the tokens for which the sampler reported no finite log-prob (some engines give NaN when p -> 1), so
+/// that they count nowhere: not in the loss, not in a denominator, not in the gap. Returns how many of the
+/// valid ones it masked; report that number. Throws invalid_argument when the lengths differ.
+std::int64_t mask_non_finite(std::span<const double> logp_sampler, std::span<std::uint8_t> mask);
+
 /// Writes per_response[i] to every token of response i. `out` is [n_tokens] and may not alias the inputs.
 void broadcast_advantage(std::span<const std::int64_t> offsets, std::span<const double> per_response,
                          std::span<double> out);
@@ -120,6 +140,24 @@ struct IsThreshold {
 
 /// verl's spelling of `rollout_is_threshold`: "2" is {0, 2, truncate}, "0.5_5.0" is {0.5, 5, mask}.
 [[nodiscard]] IsThreshold parse_is_threshold(std::string_view text);
+
+/// Keeps a token only while `low <= statistic <= high`, in nats. With x = lO - lS clamped to +-20:
+///   k1 = -x, k2 = x^2 / 2, k3 = exp(x) - x - 1; per token, or summed, averaged or maximised over the
+///   response.
+/// A rejected token loses its policy loss and its gradient and keeps its place in every denominator; entropy,
+/// KL, TRIAGE and the gap metrics do not see the rejection.
+struct RejectionRule {
+  RolloutRs statistic = RolloutRs::token_k1;
+  double low = 0.0;
+  double high = 0.0;
+};
+
+/// verl's spelling: comma-separated statistics and one threshold each, or one for all. For *_k1 "lo_hi"
+/// bounds exp(k1) = 1 / rho (geometric mean for seq_mean_k1), "hi" alone means "1/hi_hi"; for k2 and k3 an
+/// upper bound; for veto the least rho_t that a response may hold, e.g. 1e-4. All rules must hold. "none" is
+/// no rule. Throws invalid_argument naming the statistic or the threshold.
+[[nodiscard]] std::vector<RejectionRule> parse_rollout_rs(std::string_view statistics,
+                                                          std::string_view thresholds);
 
 /// TRIAGE Gate, arXiv:2610.07043 and the public TRIAGE code (names as TRIAGE_GATE_*). Over the valid tokens
 /// of each window of `size` positions, with the detached gap d = lO - lS and k tokens below bad_delta:
@@ -173,7 +211,9 @@ struct LossConfig {
   std::optional<double> loss_scale_factor;  ///< seq-mean-token-sum-norm only, e.g. the longest response
   RolloutIs rollout_is = RolloutIs::none;
   IsThreshold rollout_is_threshold;
-  double entropy_coef = 0.0;  ///< loss -= entropy_coef * aggregated entropy
+  bool rollout_is_batch_normalize = false;  ///< divide weights by their mean over the update
+  std::vector<RejectionRule> rollout_rs;    ///< all must hold; orthogonal to rollout_is
+  double entropy_coef = 0.0;                ///< loss -= entropy_coef * aggregated entropy
   double kl_loss_coef = 0.0;  ///< loss += kl_loss_coef * aggregated penalty; needs Batch::logp_ref
   KlLossType kl_loss_type = KlLossType::low_var_kl;
   TriageConfig triage;
@@ -202,11 +242,16 @@ struct RepairSegment {
   double mean_advantage = 0.0;
 };
 
-/// Sums over valid tokens of the raw correction ratio (of the level `rollout_is`; token level for none).
+/// Sums over valid tokens of the raw correction ratio (of the level `rollout_is`; token level for none), of
+/// its weight after the threshold, and what rollout_rs rejected.
 struct IsSums {
-  double ratio = 0.0;        ///< sum rho
-  double abs_error = 0.0;    ///< sum |rho - 1|
-  std::int64_t changed = 0;  ///< tokens whose weight is not rho
+  double ratio = 0.0;                   ///< sum rho
+  double abs_error = 0.0;               ///< sum |rho - 1|
+  double weight = 0.0;                  ///< sum of weights, before rejection
+  double response_weight = 0.0;         ///< sum over responses of their mean weight, before rejection
+  std::int64_t changed = 0;             ///< tokens whose weight is not rho
+  std::int64_t rejected = 0;            ///< tokens
+  std::int64_t rejected_responses = 0;  ///< responses that lost a token
   IsSums& operator+=(const IsSums& other);
 };
 
@@ -215,7 +260,7 @@ struct Prepared {
   LossConfig config;
   double repair_coef = 0.0;                   ///< config's coefficient, 0 when off or before start_step
   std::vector<std::int64_t> offsets;          ///< copy of the batch's, to recognise it
-  std::vector<double> is_weight;              ///< [n_tokens], detached; 0 under the mask
+  std::vector<double> is_weight;              ///< [n_tokens], detached; 0 under the mask and where rejected
   std::vector<std::uint8_t> gate_units;       ///< [n_tokens], hundredths 1..100; 0 under the mask
   std::vector<std::int64_t> response_tokens;  ///< [n_responses], valid tokens
   std::vector<std::int64_t> response_units;   ///< [n_responses], Z of the response
@@ -265,7 +310,9 @@ struct MetricSums {
 /// contributions of any split add up to the loss of the update, and each token's gradient has the same bits
 /// in every split. Fully masked responses contribute nothing.
 ///   loss = L_pg + repair_coef * L_rep - entropy_coef * entropy + kl_loss_coef * kl
-///   L_pg = sum_t w_t / Z * weight_t * L_t, where L_t is the row of loss_mode:
+///   L_pg = sum_t w_t / Z * weight_t / mean * L_t, mean = 1 without rollout_is_batch_normalize, else the mean
+/// weight over tokens (token level) or over responses (sequence level) before rejection;
+/// L_t is the row of loss_mode:
 ///   vanilla  max(-r A, -clip(r, 1 - low, 1 + high) A), for A < 0 at most -clip_ratio_c A
 ///   gspo     the same with s = exp(mean over the response of log r) for r; dL_t / dl_t = -A s, the straight-
 ///            through form of verl. Where weights are equal within a response its sum over tokens is the

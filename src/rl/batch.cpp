@@ -54,6 +54,17 @@ void validate(const Batch& batch) {
   }
 }
 
+std::int64_t mask_non_finite(std::span<const double> logp_sampler, std::span<std::uint8_t> mask) {
+  check_length("logp_sampler", logp_sampler.size(), static_cast<std::int64_t>(mask.size()));
+  std::int64_t masked = 0;
+  for (std::size_t t = 0; t < mask.size(); ++t) {
+    if (mask[t] == 0 || std::isfinite(logp_sampler[t])) continue;
+    mask[t] = 0;
+    ++masked;
+  }
+  return masked;
+}
+
 void broadcast_advantage(std::span<const std::int64_t> offsets, std::span<const double> per_response,
                          std::span<double> out) {
   check_offsets(offsets, static_cast<std::int64_t>(out.size()));

@@ -3,7 +3,9 @@
 
 #include "core/fail.h"
 #include "rl/aggregation.h"
+#include "rl/correction.h"
 #include "rl/objective.h"
+#include "rl/rejection.h"
 #include "rl/triage.h"
 
 namespace minite::rl {
@@ -51,6 +53,16 @@ void check_repair(const RepairConfig& repair) {
   require(repair.start_step >= 0, "repair start_step = {}: must be >= 0", repair.start_step);
 }
 
+void check_rejection(const LossConfig& config) {
+  require(!config.rollout_is_batch_normalize || row_of(kRolloutIs, config.rollout_is).applied,
+          "rollout_is_batch_normalize has no meaning with rollout_is={}: there are no weights to normalize",
+          name_of(config.rollout_is));
+  for (const RejectionRule& rule : config.rollout_rs) {
+    require(rule.low <= rule.high, "rollout_rs {}: the range [{}, {}] of the statistic is empty",
+            row_of(kRolloutRs, rule.statistic).name, rule.low, rule.high);
+  }
+}
+
 void check_pair(const LossConfig& config) {
   if (!config.triage.enabled()) return;
   const NormalizationRow& row = row_of(kNormalizations, config.triage.normalization);
@@ -94,6 +106,7 @@ void validate(const LossConfig& config) {
   check_number("entropy_coef", config.entropy_coef, config.entropy_coef >= 0.0, "a finite number >= 0");
   check_number("kl_loss_coef", config.kl_loss_coef, config.kl_loss_coef >= 0.0, "a finite number >= 0");
   check_scale_factor(config);
+  check_rejection(config);
   check_gate(config.triage.gate);
   check_repair(config.triage.repair);
   check_pair(config);

@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "rl/aggregation.h"
+#include "rl/correction.h"
 #include "rl/kl.h"
 #include "rl/objective.h"
 #include "rl/triage.h"
@@ -56,6 +57,13 @@ double denominator(const Prepared& p, double response_units, double total_units)
                     p.config.loss_scale_factor.value_or(1.0)});
 }
 
+// 1 unless weights are normalized; weights that are all 0 stay so.
+double mean_weight(const Prepared& p) {
+  if (!p.config.rollout_is_batch_normalize) return 1.0;
+  const double mean = row_of(kRolloutIs, p.config.rollout_is).mean_weight(p.is_sums, p.totals);
+  return mean > 0.0 ? mean : 1.0;
+}
+
 double policy(const Batch& batch, const Prepared& p, const Response& r, std::vector<TokenTerm>& terms,
               MetricSums& sums) {
   terms.assign(static_cast<std::size_t>(r.count), {});
@@ -64,11 +72,12 @@ double policy(const Batch& batch, const Prepared& p, const Response& r, std::vec
       .terms({r.logp, old, batch.advantage.subspan(r.begin, r.count), r.mask}, p.config, terms);
   const double z = denominator(p, static_cast<double>(p.response_units[r.index]),
                                static_cast<double>(p.totals.weight_units));
+  const double mean = mean_weight(p);
   double loss = 0.0;
   for (std::int64_t t = 0; t < r.count; ++t) {
     if (r.mask[t] == 0) continue;
     const TokenTerm& term = terms[t];
-    const double weight = p.gate_units[r.begin + t] / z * p.is_weight[r.begin + t];
+    const double weight = p.gate_units[r.begin + t] / z * (p.is_weight[r.begin + t] / mean);
     loss += weight * term.loss;
     r.dlogp[t] = weight * term.gradient;
     sums.ppo_kl += old[t] - r.logp[t];

@@ -28,6 +28,7 @@ bool always(const Inputs&) { return true; }
 bool with_entropy(const Inputs& in) { return in.sums.entropy_tokens > 0; }
 bool with_kl(const Inputs& in) { return in.sums.kl_tokens > 0; }
 bool with_dual_clip(const Inputs& in) { return in.prepared.config.clip_ratio_c.has_value(); }
+bool with_rejection(const Inputs& in) { return !in.prepared.config.rollout_rs.empty(); }
 bool with_triage(const Inputs& in) { return in.prepared.config.triage.enabled(); }
 bool with_gate(const Inputs& in) { return in.prepared.config.triage.gate.enable; }
 bool with_repair(const Inputs& in) { return in.prepared.config.triage.repair.enable; }
@@ -116,6 +117,15 @@ constexpr std::array kMetrics = {
     Row{{"tis_abs", "mean |rho - 1| before the threshold", "1", kLower},
         always,
         [](const Inputs& in) { return in.per_token(in.prepared.is_sums.abs_error); }},
+    Row{{"rollout_rs_masked_fraction", "share of tokens that rollout_rs rejects", "1", kLower},
+        with_rejection,
+        [](const Inputs& in) { return in.per_token(static_cast<double>(in.prepared.is_sums.rejected)); }},
+    Row{{"rollout_rs_seq_masked_fraction", "share of responses that lose a token to rollout_rs", "1", kLower},
+        with_rejection,
+        [](const Inputs& in) {
+          return static_cast<double>(in.prepared.is_sums.rejected_responses) /
+                 static_cast<double>(in.prepared.totals.responses);
+        }},
     Row{{"triage_active", "1 if a gate weight is below 1 or a Repair window is active, else 0", "1",
          kNeutral},
         with_triage,

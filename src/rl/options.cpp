@@ -7,6 +7,7 @@
 #include "rl/correction.h"
 #include "rl/kl.h"
 #include "rl/objective.h"
+#include "rl/rejection.h"
 #include "rl/triage.h"
 
 namespace minite::rl {
@@ -23,11 +24,11 @@ Table(std::string_view, const Rows&) -> Table<Rows>;
 
 // The one list of option tables.
 constexpr std::tuple kTables = {
-    Table{"adv_estimator", kAdvEstimators},  Table{"loss_mode", kLossModes},
-    Table{"loss_agg_mode", kLossAggModes},   Table{"kl_loss_type", kKlLossTypes},
-    Table{"rollout_is", kRolloutIs},         Table{"rollout_is outside", kOutOfRange},
-    Table{"normalization", kNormalizations}, Table{"gate scope", kGateScopes},
-    Table{"repair scope", kRepairScopes},
+    Table{"adv_estimator", kAdvEstimators},   Table{"loss_mode", kLossModes},
+    Table{"loss_agg_mode", kLossAggModes},    Table{"kl_loss_type", kKlLossTypes},
+    Table{"rollout_is", kRolloutIs},          Table{"rollout_rs", kRolloutRs},
+    Table{"rollout_is outside", kOutOfRange}, Table{"normalization", kNormalizations},
+    Table{"gate scope", kGateScopes},         Table{"repair scope", kRepairScopes},
 };
 
 template <class E, std::size_t I = 0>
@@ -80,6 +81,7 @@ MINITE_RL_OPTION(LossMode)
 MINITE_RL_OPTION(LossAggMode)
 MINITE_RL_OPTION(KlLossType)
 MINITE_RL_OPTION(RolloutIs)
+MINITE_RL_OPTION(RolloutRs)
 MINITE_RL_OPTION(OutOfRange)
 MINITE_RL_OPTION(Normalization)
 MINITE_RL_OPTION(GateScope)

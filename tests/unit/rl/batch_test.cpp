@@ -58,6 +58,25 @@ TEST(Batch, NamesTheNonFiniteToken) {
   expect_refused(bad, {"advantage = inf", "response 1, token 0"}, [](Data& d) { d.advantage[2] = kInf; });
 }
 
+// Some engines report NaN or nothing where p -> 1. Such a token is taken out everywhere, and counted.
+TEST(Batch, MissingSamplerLogProbsAreMaskedAndCounted) {
+  Data d = two_responses();
+  d.sampler[1] = std::nan("");
+  d.sampler[3] = -kInf;
+  d.sampler[4] = std::nan("");
+  d.mask[4] = 0;
+  EXPECT_EQ(mask_non_finite(d.sampler, d.mask), 2);
+  EXPECT_EQ(d.mask, (std::vector<std::uint8_t>{1, 0, 1, 0, 0}));
+  const Prepared p = prepare(d.batch(), LossConfig{});
+  EXPECT_EQ(p.totals.tokens, 2);
+  EXPECT_EQ(gap_stats(d.batch()).tokens, 2);
+  const Result r = run(d, p, 0, 2);
+  EXPECT_TRUE(std::isfinite(r.loss));
+  EXPECT_EQ(mask_non_finite(d.sampler, d.mask), 0);
+  expect_error(ErrorCode::invalid_argument, {"logp_sampler has 2", "mask has 5"},
+               [&] { (void)mask_non_finite(std::span(d.sampler).first(2), d.mask); });
+}
+
 TEST(Batch, GarbageUnderTheMaskIsAllowed) {
   Data d = two_responses();
   d.mask[4] = 0;

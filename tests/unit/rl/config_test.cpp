@@ -51,6 +51,17 @@ TEST(Config, ScaleFactorGoesWithItsMode) {
   expect_refused({"no meaning", "seq-mean-token-mean"}, [](auto& c) { c.loss_scale_factor = 10.0; });
 }
 
+TEST(Config, RejectionAndNormalization) {
+  expect_refused({"rollout_is_batch_normalize", "rollout_is=none"},
+                 [](auto& c) { c.rollout_is_batch_normalize = true; });
+  expect_refused({"rollout_rs token_k2", "[1, 0]"}, [](auto& c) {
+    c.rollout_rs.push_back({RolloutRs::token_k2, 1.0, 0.0});
+  });
+  expect_refused({"rollout_rs veto", "nan"}, [](auto& c) {
+    c.rollout_rs.push_back({RolloutRs::veto, 0.0, std::nan("")});
+  });
+}
+
 TEST(Config, GateRanges) {
   expect_refused({"gate size = 0"}, [](auto& c) { c.triage.gate.size = 0; });
   expect_refused({"bad_count_full = 0"}, [](auto& c) { c.triage.gate.bad_count_full = 0; });

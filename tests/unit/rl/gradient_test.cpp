@@ -26,6 +26,10 @@ std::vector<Case> cases() {
     c.rollout_is = RolloutIs::sequence;
     c.rollout_is_threshold = {0.2, 5.0, OutOfRange::mask};
     out.push_back({std::string(option.name) + " sequence mask", c});
+    LossConfig rejecting = c;
+    rejecting.rollout_is_batch_normalize = true;
+    rejecting.rollout_rs = parse_rollout_rs("token_k3,seq_mean_k1", "0.3,0.4_4");
+    out.push_back({std::string(option.name) + " normalized, rejecting", rejecting});
     for (const Option& kl : options<KlLossType>()) {
       c.kl_loss_type = parse<KlLossType>(kl.name);
       c.kl_loss_coef = 0.7;

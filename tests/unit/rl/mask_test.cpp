@@ -25,6 +25,8 @@ std::vector<LossConfig> configs() {
   LossConfig cispo = gspo;
   cispo.loss_mode = LossMode::cispo;
   cispo.kl_loss_type = KlLossType::k2;
+  cispo.rollout_rs = parse_rollout_rs("token_k3,seq_mean_k1,seq_max_k2", "0.3,0.1_4,60");
+  cispo.rollout_is_batch_normalize = true;
   return {plain,
           ice,
           q2,

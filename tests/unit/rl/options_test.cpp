@@ -21,6 +21,8 @@ TEST(Options, NamesAreThoseOfVerlAndTriage) {
   round_trip<LossAggMode>(
       {"token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-sum-norm", "seq-mean-token-mean"});
   round_trip<RolloutIs>({"none", "token", "sequence"});
+  round_trip<RolloutRs>({"token_k1", "token_k2", "token_k3", "seq_sum_k1", "seq_sum_k2", "seq_sum_k3",
+                         "seq_mean_k1", "seq_mean_k2", "seq_mean_k3", "seq_max_k2", "seq_max_k3", "veto"});
   round_trip<OutOfRange>({"truncate", "mask"});
   round_trip<Normalization>({"response", "global"});
   round_trip<GateScope>({"q3", "whole"});
