@@ -129,6 +129,17 @@ void broadcast_advantage(std::span<const std::int64_t> offsets, std::span<const 
 void group_advantages(AdvEstimator estimator, std::int64_t group_size, std::span<const double> rewards,
                       std::span<double> out);
 
+/// DAPO dynamic sampling: indices of the groups of `group_size` consecutive rewards that are not all equal.
+/// The others have advantage 0 and teach nothing. Throws invalid_argument (group_size < 1, or not a divisor).
+[[nodiscard]] std::vector<std::int64_t> groups_with_signal(std::int64_t group_size,
+                                                           std::span<const double> rewards);
+
+/// DAPO overlong soft penalty, to be added to the reward of a response of `length` tokens that may have at
+/// most `max_length`: 0 up to max_length - buffer_len, then linear to -penalty_factor at max_length.
+/// Throws invalid_argument unless 1 <= buffer_len <= max_length, 0 <= length and penalty_factor >= 0.
+[[nodiscard]] double overlong_penalty(std::int64_t length, std::int64_t max_length, std::int64_t buffer_len,
+                                      double penalty_factor);
+
 // ----------------------------------------------------------------------------------------------- config
 
 /// Range of the correction ratio. TIS: {0, C, truncate}; IcePop: {low, high, mask}.
