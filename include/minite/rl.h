@@ -380,4 +380,7 @@ struct GapStats {
                                                                   const Prepared& prepared,
                                                                   const MetricSums& sums);
 
+/// The gap metrics of metrics() alone. A rollout that is used for several updates has one gap.
+[[nodiscard]] std::vector<std::pair<std::string, double>> gap_metrics(const Batch& batch);
+
 }  // namespace minite::rl

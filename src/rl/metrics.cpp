@@ -10,7 +10,6 @@ namespace {
 struct Inputs {
   const Prepared& prepared;
   const MetricSums& sums;
-  const GapStats& gap;
 
   [[nodiscard]] double per_token(double sum) const { return sum / static_cast<double>(sums.tokens); }
   [[nodiscard]] double per_segment(double sum) const {
@@ -37,6 +36,7 @@ struct Row {
   MetricInfo info;
   Applies applies;
   double (*value)(const Inputs& in);
+  double GapStats::*gap = nullptr;  ///< rows of the gap have this and no `value`
 };
 
 constexpr Direction kNeutral = Direction::neutral;
@@ -71,37 +71,47 @@ constexpr std::array kMetrics = {
     Row{{"train_rollout_logprob_abs_diff",
          "mean over valid tokens of |l_old - l_sampler|, before any rejection", "nat", kLower},
         always,
-        [](const Inputs& in) { return in.gap.abs_mean; }},
+        nullptr,
+        &GapStats::abs_mean},
     Row{{"gap_max", "largest |l_old - l_sampler| of a token", "nat", kLower},
         always,
-        [](const Inputs& in) { return in.gap.abs_max; }},
+        nullptr,
+        &GapStats::abs_max},
     Row{{"gap_response_max", "largest mean |l_old - l_sampler| of a response", "nat", kLower},
         always,
-        [](const Inputs& in) { return in.gap.response_max; }},
+        nullptr,
+        &GapStats::response_max},
     Row{{"gap_q05", "5 % quantile of l_old - l_sampler", "nat", Direction::higher},
         always,
-        [](const Inputs& in) { return in.gap.q05; }},
+        nullptr,
+        &GapStats::q05},
     Row{{"gap_q01", "1 % quantile of l_old - l_sampler", "nat", Direction::higher},
         always,
-        [](const Inputs& in) { return in.gap.q01; }},
+        nullptr,
+        &GapStats::q01},
     Row{{"mismatch_kl", "k1 = mean of l_sampler - l_old, estimates KL(sampler || learner), may be negative",
          "nat", kLower},
         always,
-        [](const Inputs& in) { return in.gap.k1; }},
+        nullptr,
+        &GapStats::k1},
     Row{{"mismatch_k3_kl", "k3 = mean of exp(x) - x - 1 with x = l_old - l_sampler clamped to +-20", "nat",
          kLower},
         always,
-        [](const Inputs& in) { return in.gap.k3; }},
+        nullptr,
+        &GapStats::k3},
     Row{{"rollout_probs_diff_mean", "mean of |exp(l_old) - exp(l_sampler)|", "1", kLower},
         always,
-        [](const Inputs& in) { return in.gap.prob_abs_mean; }},
+        nullptr,
+        &GapStats::prob_abs_mean},
     Row{{"rollout_probs_diff_max", "largest |exp(l_old) - exp(l_sampler)|", "1", kLower},
         always,
-        [](const Inputs& in) { return in.gap.prob_abs_max; }},
+        nullptr,
+        &GapStats::prob_abs_max},
     Row{{"rollout_probs_diff_std", "unbiased standard deviation of |exp(l_old) - exp(l_sampler)|", "1",
          kLower},
         always,
-        [](const Inputs& in) { return in.gap.prob_abs_std; }},
+        nullptr,
+        &GapStats::prob_abs_std},
     Row{{"ois", "mean ratio of loss_mode: r = exp(l - l_old), of a whole response for gspo", "1", kNeutral},
         always,
         [](const Inputs& in) { return in.per_token(in.sums.ratio); }},
@@ -186,10 +196,20 @@ std::vector<std::pair<std::string, double>> metrics(const Batch& batch, const Pr
           "metrics: {} valid tokens were evaluated but the update has {}; evaluate every response once",
           sums.tokens, prepared.totals.tokens);
   const GapStats gap = gap_stats(batch);
-  const Inputs in{prepared, sums, gap};
+  const Inputs in{prepared, sums};
   std::vector<std::pair<std::string, double>> out;
   for (const Row& row : kMetrics) {
-    if (row.applies(in)) out.emplace_back(std::string(row.info.name), row.value(in));
+    if (!row.applies(in)) continue;
+    out.emplace_back(std::string(row.info.name), row.gap != nullptr ? gap.*row.gap : row.value(in));
+  }
+  return out;
+}
+
+std::vector<std::pair<std::string, double>> gap_metrics(const Batch& batch) {
+  const GapStats gap = gap_stats(batch);
+  std::vector<std::pair<std::string, double>> out;
+  for (const Row& row : kMetrics) {
+    if (row.gap != nullptr) out.emplace_back(std::string(row.info.name), gap.*row.gap);
   }
   return out;
 }

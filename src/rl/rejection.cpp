@@ -75,7 +75,8 @@ Bounds least_ratio(std::string_view text, std::string_view whole) {
 }
 
 std::vector<RejectionRule> parse_rollout_rs(std::string_view statistics, std::string_view thresholds) {
-  if (statistics == "none") {
+  constexpr std::string_view kNoRule = "none";
+  if (statistics == kNoRule) {
     require(thresholds.empty(), "rollout_rs_threshold '{}' has no meaning with rollout_rs=none; leave it out",
             thresholds);
     return {};
