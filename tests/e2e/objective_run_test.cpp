@@ -105,5 +105,18 @@ TEST(ObjectiveRun, WarnsWhenMostTokensAreRejected) {
   for (const json& line : rl_lines(runs, "run")) EXPECT_EQ(line["rollout_rs_masked_fraction"], 0.0);
 }
 
+// After the first update of a step the weights before it are gone: half a step is never saved as its start.
+TEST(ObjectiveRun, AFailureBetweenTwoUpdatesSavesNothing) {
+  const TinyRuns runs;
+  (void)runs.finish(runs.start("sft", settings({"rl.steps=0", "contrast.steps=0"})));
+  const Arguments diverging = {"rl.lr=1e6", "rl.weight_decay=1e6", "rl.warmup_steps=0", "rl.ppo_epochs=40"};
+  const CommandResult result = test_support::run_minite(runs.start("run", settings(diverging)));
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_TRUE(holds(result.err, "rl step 1")) << result.err;
+  EXPECT_TRUE(holds(result.err, "Earlier updates of the step are lost")) << result.err;
+  EXPECT_EQ(slurp(runs.checkpoint("run", 8) / "model.safetensors"),
+            slurp(runs.checkpoint("sft", 8) / "model.safetensors"));
+}
+
 }  // namespace
 }  // namespace minite
