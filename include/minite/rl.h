@@ -25,7 +25,7 @@ namespace minite::rl {
 /// How a group of rewards becomes advantages.
 enum class AdvEstimator : std::uint8_t { grpo, dr_grpo };
 /// Policy loss of one token (verl `policy_loss.loss_mode`).
-enum class LossMode : std::uint8_t { vanilla };
+enum class LossMode : std::uint8_t { vanilla, gspo, cispo };
 /// How token losses become one number (verl `loss_agg_mode`).
 enum class LossAggMode : std::uint8_t {
   token_mean,
@@ -34,8 +34,25 @@ enum class LossAggMode : std::uint8_t {
   seq_mean_token_sum_norm,
   seq_mean_token_mean,
 };
+/// Penalty that keeps the policy near a frozen reference (verl `kl_loss_type`).
+enum class KlLossType : std::uint8_t { k1, k2, k3, low_var_kl };
 /// Level of the sampler correction (verl `rollout_is`).
 enum class RolloutIs : std::uint8_t { none, token, sequence };
+/// Statistics on which tokens or responses are rejected (verl `rollout_rs`; `veto` is slime's).
+enum class RolloutRs : std::uint8_t {
+  token_k1,
+  token_k2,
+  token_k3,
+  seq_sum_k1,
+  seq_sum_k2,
+  seq_sum_k3,
+  seq_mean_k1,
+  seq_mean_k2,
+  seq_mean_k3,
+  seq_max_k2,
+  seq_max_k3,
+  veto,
+};
 /// What happens to a correction ratio outside its range.
 enum class OutOfRange : std::uint8_t { truncate, mask };
 /// Where TRIAGE's weighted mean is taken.
@@ -61,13 +78,15 @@ template <class E>
 template <class E>
 [[nodiscard]] std::string_view name_of(E value);
 
-/// A named method: which estimator, loss and aggregation belong together.
+/// A named method: which estimator, loss, clip range and aggregation belong together.
 struct ObjectivePreset {
   std::string_view name;
   std::string_view definition;
   AdvEstimator adv_estimator;
   LossMode loss_mode;
   LossAggMode loss_agg_mode;
+  double clip_ratio_low;
+  double clip_ratio_high;
 };
 [[nodiscard]] std::span<const ObjectivePreset> objective_presets();
 /// Throws invalid_argument for an unknown name.
@@ -83,14 +102,20 @@ struct Batch {
   std::span<const double> logp_old;       ///< [n_tokens], lO, nats
   std::span<const std::uint8_t> mask;     ///< [n_tokens], 1 = token counts, 0 = ignored
   std::span<const double> advantage;      ///< [n_tokens], A
+  std::span<const double> logp_ref = {};  ///< [n_tokens], log-probs of the KL reference; empty: none
 
   [[nodiscard]] std::int64_t n_responses() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
   [[nodiscard]] std::int64_t n_tokens() const { return static_cast<std::int64_t>(mask.size()); }
 };
 
 /// Checks lengths, offsets and mask values (invalid_argument), and that every valid position holds finite
-/// log-probs and advantage (non_finite, naming response and token).
+/// log-probs (the reference's too, when given) and advantage (non_finite, naming response and token).
 void validate(const Batch& batch);
+
+/// Masks the tokens for which the sampler reported no finite log-prob (some engines give NaN when p -> 1), so
+/// that they count nowhere: not in the loss, not in a denominator, not in the gap. Returns how many of the
+/// valid ones it masked; report that number. Throws invalid_argument when the lengths differ.
+std::int64_t mask_non_finite(std::span<const double> logp_sampler, std::span<std::uint8_t> mask);
 
 /// Writes per_response[i] to every token of response i. `out` is [n_tokens] and may not alias the inputs.
 void broadcast_advantage(std::span<const std::int64_t> offsets, std::span<const double> per_response,
@@ -104,6 +129,17 @@ void broadcast_advantage(std::span<const std::int64_t> offsets, std::span<const 
 void group_advantages(AdvEstimator estimator, std::int64_t group_size, std::span<const double> rewards,
                       std::span<double> out);
 
+/// DAPO dynamic sampling: indices of the groups of `group_size` consecutive rewards that are not all equal.
+/// The others have advantage 0 and teach nothing. Throws invalid_argument (group_size < 1, or not a divisor).
+[[nodiscard]] std::vector<std::int64_t> groups_with_signal(std::int64_t group_size,
+                                                           std::span<const double> rewards);
+
+/// DAPO overlong soft penalty, to be added to the reward of a response of `length` tokens that may have at
+/// most `max_length`: 0 up to max_length - buffer_len, then linear to -penalty_factor at max_length.
+/// Throws invalid_argument unless 1 <= buffer_len <= max_length, 0 <= length and penalty_factor >= 0.
+[[nodiscard]] double overlong_penalty(std::int64_t length, std::int64_t max_length, std::int64_t buffer_len,
+                                      double penalty_factor);
+
 // ----------------------------------------------------------------------------------------------- config
 
 /// Range of the correction ratio. TIS: {0, C, truncate}; IcePop: {low, high, mask}.
@@ -115,6 +151,24 @@ struct IsThreshold {
 
 /// verl's spelling of `rollout_is_threshold`: "2" is {0, 2, truncate}, "0.5_5.0" is {0.5, 5, mask}.
 [[nodiscard]] IsThreshold parse_is_threshold(std::string_view text);
+
+/// Keeps a token only while `low <= statistic <= high`, in nats. With x = lO - lS clamped to +-20:
+///   k1 = -x, k2 = x^2 / 2, k3 = exp(x) - x - 1; per token, or summed, averaged or maximised over the
+///   response.
+/// A rejected token loses its policy loss and its gradient and keeps its place in every denominator; entropy,
+/// KL, TRIAGE and the gap metrics do not see the rejection.
+struct RejectionRule {
+  RolloutRs statistic = RolloutRs::token_k1;
+  double low = 0.0;
+  double high = 0.0;
+};
+
+/// verl's spelling: comma-separated statistics and one threshold each, or one for all. For *_k1 "lo_hi"
+/// bounds exp(k1) = 1 / rho (geometric mean for seq_mean_k1), "hi" alone means "1/hi_hi"; for k2 and k3 an
+/// upper bound; for veto the least rho_t that a response may hold, e.g. 1e-4. All rules must hold. "none" is
+/// no rule. Throws invalid_argument naming the statistic or the threshold.
+[[nodiscard]] std::vector<RejectionRule> parse_rollout_rs(std::string_view statistics,
+                                                          std::string_view thresholds);
 
 /// TRIAGE Gate, arXiv:2610.07043 and the public TRIAGE code (names as TRIAGE_GATE_*). Over the valid tokens
 /// of each window of `size` positions, with the detached gap d = lO - lS and k tokens below bad_delta:
@@ -161,14 +215,18 @@ struct TriageConfig {
 /// Everything the loss depends on besides data. Names as in verl.
 struct LossConfig {
   LossMode loss_mode = LossMode::vanilla;
-  double clip_ratio_low = 0.2;
+  double clip_ratio_low = 0.2;  ///< 1 or more: no lower bound
   double clip_ratio_high = 0.28;
-  std::optional<double> clip_ratio_c;  ///< dual clip, > 1; off when empty
+  std::optional<double> clip_ratio_c;  ///< dual clip, > 1; off when empty; vanilla only
   LossAggMode loss_agg_mode = LossAggMode::seq_mean_token_mean;
   std::optional<double> loss_scale_factor;  ///< seq-mean-token-sum-norm only, e.g. the longest response
   RolloutIs rollout_is = RolloutIs::none;
   IsThreshold rollout_is_threshold;
-  double entropy_coef = 0.0;  ///< loss -= entropy_coef * aggregated entropy
+  bool rollout_is_batch_normalize = false;  ///< divide weights by their mean over the update
+  std::vector<RejectionRule> rollout_rs;    ///< all must hold; orthogonal to rollout_is
+  double entropy_coef = 0.0;                ///< loss -= entropy_coef * aggregated entropy
+  double kl_loss_coef = 0.0;  ///< loss += kl_loss_coef * aggregated penalty; needs Batch::logp_ref
+  KlLossType kl_loss_type = KlLossType::low_var_kl;
   TriageConfig triage;
 };
 
@@ -195,11 +253,16 @@ struct RepairSegment {
   double mean_advantage = 0.0;
 };
 
-/// Sums over valid tokens of the raw correction ratio (of the level `rollout_is`; token level for none).
+/// Sums over valid tokens of the raw correction ratio (of the level `rollout_is`; token level for none), of
+/// its weight after the threshold, and what rollout_rs rejected.
 struct IsSums {
-  double ratio = 0.0;        ///< sum rho
-  double abs_error = 0.0;    ///< sum |rho - 1|
-  std::int64_t changed = 0;  ///< tokens whose weight is not rho
+  double ratio = 0.0;                   ///< sum rho
+  double abs_error = 0.0;               ///< sum |rho - 1|
+  double weight = 0.0;                  ///< sum of weights, before rejection
+  double response_weight = 0.0;         ///< sum over responses of their mean weight, before rejection
+  std::int64_t changed = 0;             ///< tokens whose weight is not rho
+  std::int64_t rejected = 0;            ///< tokens
+  std::int64_t rejected_responses = 0;  ///< responses that lost a token
   IsSums& operator+=(const IsSums& other);
 };
 
@@ -208,7 +271,7 @@ struct Prepared {
   LossConfig config;
   double repair_coef = 0.0;                   ///< config's coefficient, 0 when off or before start_step
   std::vector<std::int64_t> offsets;          ///< copy of the batch's, to recognise it
-  std::vector<double> is_weight;              ///< [n_tokens], detached; 0 under the mask
+  std::vector<double> is_weight;              ///< [n_tokens], detached; 0 under the mask and where rejected
   std::vector<std::uint8_t> gate_units;       ///< [n_tokens], hundredths 1..100; 0 under the mask
   std::vector<std::int64_t> response_tokens;  ///< [n_responses], valid tokens
   std::vector<std::int64_t> response_units;   ///< [n_responses], Z of the response
@@ -238,6 +301,7 @@ struct MetricSums {
   double loss = 0.0;
   double pg_loss = 0.0;
   double entropy_loss = 0.0;  ///< aggregated entropy, without its coefficient
+  double kl_loss = 0.0;       ///< aggregated KL penalty, without its coefficient
   double repair_loss = 0.0;   ///< L_rep, without its coefficient
   double ppo_kl = 0.0;        ///< sum of lO - l
   double ratio = 0.0;         ///< sum of r
@@ -246,6 +310,7 @@ struct MetricSums {
   double repair_scope = 0.0;
   std::int64_t tokens = 0;
   std::int64_t entropy_tokens = 0;
+  std::int64_t kl_tokens = 0;
   std::int64_t clipped = 0;
   std::int64_t clipped_lower = 0;
   std::int64_t repair_active = 0;
@@ -255,12 +320,20 @@ struct MetricSums {
 /// Loss contribution of responses [response_begin, response_end), with the frozen global denominators:
 /// contributions of any split add up to the loss of the update, and each token's gradient has the same bits
 /// in every split. Fully masked responses contribute nothing.
-///   loss = L_pg + repair_coef * L_rep - entropy_coef * entropy
-///   L_pg = sum_t w_t / Z * weight_t * max(-r A, -clip(r, 1 - low, 1 + high) A)
-/// log r is clamped to +-20 before exp, with zero gradient outside (as verl). A gradient flows where r lies
-/// exactly on the clip bound. Throws invalid_argument (sizes, a batch other than the prepared one) or
-/// non_finite (a live value at a valid position, or the contribution itself; names response and token); after
-/// an error the outputs are unspecified.
+///   loss = L_pg + repair_coef * L_rep - entropy_coef * entropy + kl_loss_coef * kl
+///   L_pg = sum_t w_t / Z * weight_t / mean * L_t, mean = 1 without rollout_is_batch_normalize, else the mean
+/// weight over tokens (token level) or over responses (sequence level) before rejection;
+/// L_t is the row of loss_mode:
+///   vanilla  max(-r A, -clip(r, 1 - low, 1 + high) A), for A < 0 at most -clip_ratio_c A
+///   gspo     the same with s = exp(mean over the response of log r) for r; dL_t / dl_t = -A s, the straight-
+///            through form of verl. Where weights are equal within a response its sum over tokens is the
+///            exact gradient. The mean is clamped to at most 10 before exp.
+///   cispo    -sg(clip(r, 1 - low, 1 + high)) A l, with no gradient through the clipped ratio
+/// Entropy and KL are aggregated like L_pg, without w and weight. log r is clamped to +-20 before exp, with
+/// zero gradient outside (as verl). A gradient flows where r lies exactly on the clip bound. Throws
+/// invalid_argument (sizes, a batch other than the prepared one) or non_finite (a live value at a valid
+/// position, or the contribution itself; names response and token); after an error the outputs are
+/// unspecified.
 double evaluate(const Batch& batch, const Prepared& prepared, std::int64_t response_begin,
                 std::int64_t response_end, const Live& live, const Gradients& gradients, MetricSums& sums);
 
@@ -300,11 +373,14 @@ struct GapStats {
 /// At gap 0 it is false, and reports should say "inert" rather than show an empty figure.
 [[nodiscard]] bool triage_active(const Prepared& prepared, const MetricSums& sums);
 
-/// (name, value) in table order. Rows that do not apply are absent: entropy when it was not given, dual
-/// clip when off, triage_* when TRIAGE is off. `sums` must cover every response of the update once; gap
+/// (name, value) in table order. Rows that do not apply are absent: entropy and KL when not given, dual clip
+/// when off, triage_* when TRIAGE is off. `sums` must cover every response of the update once; gap
 /// metrics describe `batch` only. Throws invalid_argument when it does not, or holds no token.
 [[nodiscard]] std::vector<std::pair<std::string, double>> metrics(const Batch& batch,
                                                                   const Prepared& prepared,
                                                                   const MetricSums& sums);
+
+/// The gap metrics of metrics() alone. A rollout that is used for several updates has one gap.
+[[nodiscard]] std::vector<std::pair<std::string, double>> gap_metrics(const Batch& batch);
 
 }  // namespace minite::rl

@@ -42,10 +42,22 @@ struct OptionTable {
   std::string_view setting;
   std::vector<rl::Option> (*values)();
 };
+
+std::vector<rl::Option> objectives() {
+  std::vector<rl::Option> rows;
+  for (const rl::ObjectivePreset& preset : rl::objective_presets())
+    rows.push_back({preset.name, preset.definition});
+  return rows;
+}
+
 constexpr std::array kOptionTables = {
     OptionTable{"rl.adv_estimator", rl::options<rl::AdvEstimator>},
+    OptionTable{"rl.objective", objectives},
+    OptionTable{"rl.loss_mode", rl::options<rl::LossMode>},
     OptionTable{"rl.loss_agg_mode", rl::options<rl::LossAggMode>},
     OptionTable{"rl.rollout_is", rl::options<rl::RolloutIs>},
+    OptionTable{"rl.rollout_rs", rl::options<rl::RolloutRs>},
+    OptionTable{"rl.kl_loss_type", rl::options<rl::KlLossType>},
     OptionTable{"rl.triage_normalization", rl::options<rl::Normalization>},
     OptionTable{"rl.triage_gate_scope", rl::options<rl::GateScope>},
     OptionTable{"rl.triage_repair_scope", rl::options<rl::RepairScope>},

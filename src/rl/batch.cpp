@@ -37,6 +37,8 @@ void validate(const Batch& batch) {
   check_length("logp_sampler", batch.logp_sampler.size(), n);
   check_length("logp_old", batch.logp_old.size(), n);
   check_length("advantage", batch.advantage.size(), n);
+  const bool with_reference = !batch.logp_ref.empty();
+  if (with_reference) check_length("logp_ref", batch.logp_ref.size(), n);
   check_offsets(batch.offsets, n);
   for (std::int64_t i = 0; i < batch.n_responses(); ++i) {
     const std::int64_t begin = batch.offsets[i];
@@ -47,8 +49,20 @@ void validate(const Batch& batch) {
       check_finite("logp_sampler", batch.logp_sampler[t], i, t - begin);
       check_finite("logp_old", batch.logp_old[t], i, t - begin);
       check_finite("advantage", batch.advantage[t], i, t - begin);
+      if (with_reference) check_finite("logp_ref", batch.logp_ref[t], i, t - begin);
     }
   }
+}
+
+std::int64_t mask_non_finite(std::span<const double> logp_sampler, std::span<std::uint8_t> mask) {
+  check_length("logp_sampler", logp_sampler.size(), static_cast<std::int64_t>(mask.size()));
+  std::int64_t masked = 0;
+  for (std::size_t t = 0; t < mask.size(); ++t) {
+    if (mask[t] == 0 || std::isfinite(logp_sampler[t])) continue;
+    mask[t] = 0;
+    ++masked;
+  }
+  return masked;
 }
 
 void broadcast_advantage(std::span<const std::int64_t> offsets, std::span<const double> per_response,

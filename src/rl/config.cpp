@@ -3,6 +3,9 @@
 
 #include "core/fail.h"
 #include "rl/aggregation.h"
+#include "rl/correction.h"
+#include "rl/objective.h"
+#include "rl/rejection.h"
 #include "rl/triage.h"
 
 namespace minite::rl {
@@ -50,11 +53,22 @@ void check_repair(const RepairConfig& repair) {
   require(repair.start_step >= 0, "repair start_step = {}: must be >= 0", repair.start_step);
 }
 
+void check_rejection(const LossConfig& config) {
+  require(!config.rollout_is_batch_normalize || row_of(kRolloutIs, config.rollout_is).applied,
+          "rollout_is_batch_normalize has no meaning with rollout_is={}: there are no weights to normalize",
+          name_of(config.rollout_is));
+  for (const RejectionRule& rule : config.rollout_rs) {
+    require(rule.low <= rule.high, "rollout_rs {}: the range [{}, {}] of the statistic is empty",
+            row_of(kRolloutRs, rule.statistic).name, rule.low, rule.high);
+  }
+}
+
 void check_pair(const LossConfig& config) {
   if (!config.triage.enabled()) return;
   const NormalizationRow& row = row_of(kNormalizations, config.triage.normalization);
   require(config.loss_agg_mode == row.loss_agg_mode,
-          "normalization={} goes with loss_agg_mode={}, not loss_agg_mode={}; change one of the two",
+          "normalization={} goes with loss_agg_mode={}, not loss_agg_mode={}; change one of the two, or turn "
+          "TRIAGE off",
           row.name, name_of(row.loss_agg_mode), name_of(config.loss_agg_mode));
 }
 
@@ -80,6 +94,9 @@ void validate(const LossConfig& config) {
   if (config.clip_ratio_c) {
     check_number("clip_ratio_c", *config.clip_ratio_c, *config.clip_ratio_c > 1.0,
                  "a finite number > 1 (3 is usual), or left out");
+    const LossModeRow& mode = row_of(kLossModes, config.loss_mode);
+    require(mode.dual_clip, "clip_ratio_c = {} has no meaning with loss_mode={}; leave it out or change one",
+            *config.clip_ratio_c, mode.name);
   }
   const IsThreshold& threshold = config.rollout_is_threshold;
   check_number("rollout_is_threshold low", threshold.low, threshold.low >= 0.0, "a finite number >= 0");
@@ -87,7 +104,9 @@ void validate(const LossConfig& config) {
                threshold.high > 0.0 && threshold.high >= threshold.low,
                fmt::format("a finite number > 0 and >= low ({})", threshold.low));
   check_number("entropy_coef", config.entropy_coef, config.entropy_coef >= 0.0, "a finite number >= 0");
+  check_number("kl_loss_coef", config.kl_loss_coef, config.kl_loss_coef >= 0.0, "a finite number >= 0");
   check_scale_factor(config);
+  check_rejection(config);
   check_gate(config.triage.gate);
   check_repair(config.triage.repair);
   check_pair(config);

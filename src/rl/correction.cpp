@@ -35,6 +35,14 @@ double mask_ratio(double ratio, const IsThreshold& threshold) {
   return ratio >= threshold.low && ratio <= threshold.high ? ratio : 0.0;
 }
 
+double token_mean_weight(const IsSums& sums, const Totals& totals) {
+  return sums.weight / static_cast<double>(totals.tokens);
+}
+
+double response_mean_weight(const IsSums& sums, const Totals& totals) {
+  return sums.response_weight / static_cast<double>(totals.responses);
+}
+
 namespace {
 
 double parse_number(std::string_view text, std::string_view whole) {

@@ -27,13 +27,21 @@ struct RolloutIsRow {
   std::string_view definition;
   RatioFn ratio;
   bool applied;  ///< false: the ratio is only measured and the weight stays 1
+  /// Mean weight of the update, before rejection, for rollout_is_batch_normalize.
+  double (*mean_weight)(const IsSums& sums, const Totals& totals);
 };
 
+double token_mean_weight(const IsSums& sums, const Totals& totals);
+double response_mean_weight(const IsSums& sums, const Totals& totals);
+
 inline constexpr std::array<RolloutIsRow, 3> kRolloutIs = {{
-    {RolloutIs::none, "none", "weight 1; the token ratio is only measured", token_ratio, false},
-    {RolloutIs::token, "token", "rho_t = exp(l_old - l_sampler) of each token", token_ratio, true},
+    {RolloutIs::none, "none", "weight 1; the token ratio is only measured", token_ratio, false,
+     token_mean_weight},
+    {RolloutIs::token, "token", "rho_t = exp(l_old - l_sampler) of each token", token_ratio, true,
+     token_mean_weight},
     {RolloutIs::sequence, "sequence",
-     "rho = exp(sum over the response of l_old - l_sampler), for all its tokens", sequence_ratio, true},
+     "rho = exp(sum over the response of l_old - l_sampler), for all its tokens", sequence_ratio, true,
+     response_mean_weight},
 }};
 static_assert(rows_in_enum_order(kRolloutIs));
 

@@ -1,5 +1,6 @@
 #include "rl/engine.h"
 
+#include "learn/checkpoint.h"
 #include "minite/recipe.h"
 
 namespace minite::rl {
@@ -36,6 +37,16 @@ Engine::Engine(Weights& weights, const RunConfig& config, const Sides& sides, co
                                        LearnerLimits{config.micro_tokens, config.max_length});
   sampler_ = std::make_unique<Sampler>(sampling, table, pool,
                                        SamplerLimits{config.sampler_sequences, config.max_length, 4096});
+}
+
+Reference::Reference(const ModelConfig& model, const std::filesystem::path& checkpoint,
+                     const RunConfig& config, const Sides& sides, const OpTable& table, ThreadPool& pool)
+    : weights_(model, DType::bf16, Purpose::training), cache_(weights_) {
+  (void)load_trainer(checkpoint, weights_);
+  network_ = make_network(weights_, cache_, config, sides.learner_recipe, table);
+  learner_ = std::make_unique<Learner>(weights_, *network_, table, pool,
+                                       LearnerLimits{config.micro_tokens, config.max_length});
+  cache_.refresh(learner_->context());
 }
 
 std::vector<std::string> Engine::plans() const {

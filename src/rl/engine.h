@@ -1,5 +1,6 @@
 #pragma once
 // One set of weights with a learner and a sampler on it, each with its recipe.
+#include <filesystem>
 #include <memory>
 
 #include "learn/learner.h"
@@ -32,6 +33,24 @@ class Engine {
       sampler_network_;  ///< sampler_network_ is null when both are equal
   std::unique_ptr<Learner> learner_;
   std::unique_ptr<Sampler> sampler_;
+};
+
+/// The frozen policy of the KL penalty: weights of its own, run with the learner's recipe.
+class Reference {
+ public:
+  /// `checkpoint` is a folder with trainer.safetensors for a model of shape `model`.
+  Reference(const ModelConfig& model, const std::filesystem::path& checkpoint, const RunConfig& config,
+            const Sides& sides, const OpTable& table, ThreadPool& pool);
+  /// As Learner::score().
+  void score(std::span<const Sequence> sequences, float temperature, std::span<float> logp) {
+    learner_->score(sequences, temperature, logp, {});
+  }
+
+ private:
+  Weights weights_;
+  WeightCache cache_;
+  std::unique_ptr<Network> network_;
+  std::unique_ptr<Learner> learner_;
 };
 
 /// Whether an Engine for `sides` can be built: throws as its constructor does, without its working memory.

@@ -4,6 +4,8 @@
 
 #include "core/fail.h"
 #include "rl/aggregation.h"
+#include "rl/correction.h"
+#include "rl/kl.h"
 #include "rl/objective.h"
 #include "rl/triage.h"
 
@@ -32,7 +34,8 @@ void check_range(const Batch& batch, const Prepared& prepared, std::int64_t begi
   require(std::ranges::equal(batch.offsets, prepared.offsets) &&
               batch.mask.size() == prepared.gate_units.size() &&
               batch.logp_sampler.size() == batch.mask.size() && batch.logp_old.size() == batch.mask.size() &&
-              batch.advantage.size() == batch.mask.size(),
+              batch.advantage.size() == batch.mask.size() &&
+              (batch.logp_ref.empty() || batch.logp_ref.size() == batch.mask.size()),
           "evaluate: the batch ({} responses, {} tokens) is not the one that was prepared ({} responses, {} "
           "tokens)",
           batch.n_responses(), batch.n_tokens(), prepared.response_tokens.size(), prepared.gate_units.size());
@@ -54,6 +57,13 @@ double denominator(const Prepared& p, double response_units, double total_units)
                     p.config.loss_scale_factor.value_or(1.0)});
 }
 
+// 1 unless weights are normalized; weights that are all 0 stay so.
+double mean_weight(const Prepared& p) {
+  if (!p.config.rollout_is_batch_normalize) return 1.0;
+  const double mean = row_of(kRolloutIs, p.config.rollout_is).mean_weight(p.is_sums, p.totals);
+  return mean > 0.0 ? mean : 1.0;
+}
+
 double policy(const Batch& batch, const Prepared& p, const Response& r, std::vector<TokenTerm>& terms,
               MetricSums& sums) {
   terms.assign(static_cast<std::size_t>(r.count), {});
@@ -62,11 +72,12 @@ double policy(const Batch& batch, const Prepared& p, const Response& r, std::vec
       .terms({r.logp, old, batch.advantage.subspan(r.begin, r.count), r.mask}, p.config, terms);
   const double z = denominator(p, static_cast<double>(p.response_units[r.index]),
                                static_cast<double>(p.totals.weight_units));
+  const double mean = mean_weight(p);
   double loss = 0.0;
   for (std::int64_t t = 0; t < r.count; ++t) {
     if (r.mask[t] == 0) continue;
     const TokenTerm& term = terms[t];
-    const double weight = p.gate_units[r.begin + t] / z * p.is_weight[r.begin + t];
+    const double weight = p.gate_units[r.begin + t] / z * (p.is_weight[r.begin + t] / mean);
     loss += weight * term.loss;
     r.dlogp[t] = weight * term.gradient;
     sums.ppo_kl += old[t] - r.logp[t];
@@ -79,11 +90,15 @@ double policy(const Batch& batch, const Prepared& p, const Response& r, std::vec
   return loss;
 }
 
-// Entropy is aggregated like the policy loss but without gate and correction weights.
+// The denominator of terms that have no gate weight: every valid token counts 100 hundredths.
+double plain_denominator(const Prepared& p, const Response& r) {
+  return denominator(p, 100.0 * static_cast<double>(p.response_tokens[r.index]),
+                     100.0 * static_cast<double>(p.totals.tokens));
+}
+
 double entropy_bonus(const Prepared& p, const Response& r, MetricSums& sums) {
   if (r.entropy.empty() && r.dentropy.empty()) return 0.0;
-  const double z = denominator(p, 100.0 * static_cast<double>(p.response_tokens[r.index]),
-                               100.0 * static_cast<double>(p.totals.tokens));
+  const double z = plain_denominator(p, r);
   double entropy = 0.0;
   for (std::int64_t t = 0; t < r.count; ++t) {
     if (r.mask[t] == 0) continue;
@@ -93,6 +108,23 @@ double entropy_bonus(const Prepared& p, const Response& r, MetricSums& sums) {
   sums.entropy_loss += entropy;
   if (!r.entropy.empty()) sums.entropy_tokens += p.response_tokens[r.index];
   return p.config.entropy_coef * entropy;
+}
+
+// Measured whenever the reference is given, and added to the loss with its coefficient.
+double kl_penalty(const Batch& batch, const Prepared& p, const Response& r, MetricSums& sums) {
+  if (batch.logp_ref.empty()) return 0.0;
+  const KlLossRow& type = row_of(kKlLossTypes, p.config.kl_loss_type);
+  const double z = plain_denominator(p, r);
+  double kl = 0.0;
+  for (std::int64_t t = 0; t < r.count; ++t) {
+    if (r.mask[t] == 0) continue;
+    const KlTerm term = type.term(batch.logp_ref[r.begin + t] - r.logp[t]);
+    kl += 100.0 / z * term.value;
+    r.dlogp[t] += p.config.kl_loss_coef * (100.0 / z) * term.gradient;
+  }
+  sums.kl_loss += kl;
+  sums.kl_tokens += p.response_tokens[r.index];
+  return p.config.kl_loss_coef * kl;
 }
 
 double repair(const Batch& batch, const Prepared& p, const Response& r, MetricSums& sums) {
@@ -121,6 +153,7 @@ MetricSums& MetricSums::operator+=(const MetricSums& other) {
   loss += other.loss;
   pg_loss += other.pg_loss;
   entropy_loss += other.entropy_loss;
+  kl_loss += other.kl_loss;
   repair_loss += other.repair_loss;
   ppo_kl += other.ppo_kl;
   ratio += other.ratio;
@@ -129,6 +162,7 @@ MetricSums& MetricSums::operator+=(const MetricSums& other) {
   repair_scope += other.repair_scope;
   tokens += other.tokens;
   entropy_tokens += other.entropy_tokens;
+  kl_tokens += other.kl_tokens;
   clipped += other.clipped;
   clipped_lower += other.clipped_lower;
   repair_active += other.repair_active;
@@ -166,6 +200,7 @@ double evaluate(const Batch& batch, const Prepared& prepared, std::int64_t respo
     double loss = policy(batch, prepared, r, terms, sums);
     loss += repair(batch, prepared, r, sums);
     loss -= entropy_bonus(prepared, r, sums);
+    loss += kl_penalty(batch, prepared, r, sums);
     if (!std::isfinite(loss)) {
       fail(ErrorCode::non_finite, "the loss of response {} is {}; its advantages or log-probs are too large",
            i, loss);

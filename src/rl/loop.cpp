@@ -143,7 +143,8 @@ class Run {
     observer_.message(fmt::format("{}: {} steps, learner {}, sampler {}, {} on {} threads", name, stage.steps,
                                   stage.sides.learner_recipe, stage.sides.sampler_recipe, table_.name,
                                   pool_.threads()));
-    const StageContext ctx{config_, problems_, *tokenizer_, engine};
+    const std::unique_ptr<Reference> reference = make_reference(stage);
+    const StageContext ctx{config_, problems_, *tokenizer_, engine, reference.get()};
     while (state_.step < stage.steps) {
       one_step(ctx, stage);
       const bool last = state_.step == stage.steps;
@@ -161,33 +162,66 @@ class Run {
 
   /// Fresh moments; a contrast goes back to the weights that RL started from.
   void begin_stage(const StagePlan& stage, int64_t before) {
-    if (stage.stage == Stage::contrast) {
-      const std::filesystem::path origin = checkpoint_path(config_.sft.steps);
-      const std::vector<std::string> faults = io::verify_checkpoint(origin);
-      if (!faults.empty()) {
-        fail(ErrorCode::corrupt_data,
-             "the contrast starts from {}, which cannot be used: {}. Run again with -o", origin.string(),
-             fmt::join(faults, "; "));
-      }
-      (void)load_trainer(origin, weights_);
-    }
+    if (stage.stage == Stage::contrast) (void)load_trainer(origin("the contrast starts from"), weights_);
     for (const Parameter& p : weights_.parameters()) {
       for (const TensorView& moment : {p.m, p.v}) std::fill_n(moment.as<float>(), moment.size(), 0.0f);
     }
     state_ = {std::string(learn::stage_name(stage.stage)), 0, before, 0};
   }
 
+  /// The checkpoint that RL starts from; `use` says in an error what needs it.
+  [[nodiscard]] std::filesystem::path origin(std::string_view use) const {
+    std::filesystem::path path = checkpoint_path(config_.sft.steps);
+    const std::vector<std::string> faults = io::verify_checkpoint(path);
+    if (!faults.empty()) {
+      fail(ErrorCode::corrupt_data, "{} {}, which cannot be used: {}. Run again with -o", use, path.string(),
+           fmt::join(faults, "; "));
+    }
+    return path;
+  }
+
+  /// The policy that RL starts from, when the KL penalty needs it.
+  [[nodiscard]] std::unique_ptr<Reference> make_reference(const StagePlan& stage) {
+    if (stage.stage == Stage::sft || config_.rl.kl_loss_coef == 0) return nullptr;
+    return std::make_unique<Reference>(weights_.config(), origin("rl.kl_loss_coef needs"), config_,
+                                       stage.sides, table_, pool_);
+  }
+
+  /// Adds to an error where the state before the step is. After the first of several updates of a step that
+  /// state is gone from memory.
+  [[noreturn]] void rethrow(const Error& error, bool weights_changed) {
+    if (weights_changed) {
+      throw Error(error.code(), fmt::format("{}. Earlier updates of the step are lost; go on from the newest "
+                                            "checkpoint of {}",
+                                            error.what(), folder_->path().string()));
+    }
+    if (!std::filesystem::exists(checkpoint_path(state_.global_step))) save();
+    throw Error(error.code(), fmt::format("{}. The state before the step is in {}", error.what(),
+                                          checkpoint_path(state_.global_step).string()));
+  }
+
+  /// A rejection that leaves less than half of the tokens is usually a threshold that forgot the length.
+  void warn_of_rejection(const StepRecord& record) {
+    const auto it = record.metrics.find("rollout_rs_masked_fraction");
+    if (warned_ || it == record.metrics.end() || it->second <= 0.5) return;
+    warned_ = true;
+    observer_.message(
+        fmt::format("warning: rollout_rs={} with rollout_rs_threshold={} rejects {:.0f} % of "
+                    "the tokens; sums over a response grow with its length",
+                    config_.rl.rollout_rs, config_.rl.rollout_rs_threshold, 100 * it->second));
+  }
+
   void one_step(const StageContext& ctx, const StagePlan& stage) {
     StepRecord record;
+    const auto version = weights_.version();
     try {
       record =
           stage.stage == Stage::sft ? sft_step(ctx, state_.step) : rl_step(ctx, stage.stage, state_.step);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::non_finite) throw;
-      if (!std::filesystem::exists(checkpoint_path(state_.global_step))) save();
-      throw Error(error.code(), fmt::format("{}. The state before the step is in {}", error.what(),
-                                            checkpoint_path(state_.global_step).string()));
+      rethrow(error, weights_.version() != version);
     }
+    warn_of_rejection(record);
     ++state_.step;
     ++state_.global_step;
     ++state_.update;
@@ -228,6 +262,7 @@ class Run {
   Weights weights_;
   std::vector<StagePlan> plan_;
   int64_t total_ = 0;
+  bool warned_ = false;
   TrainerState state_;
 };
 

@@ -10,7 +10,6 @@ namespace {
 struct Inputs {
   const Prepared& prepared;
   const MetricSums& sums;
-  const GapStats& gap;
 
   [[nodiscard]] double per_token(double sum) const { return sum / static_cast<double>(sums.tokens); }
   [[nodiscard]] double per_segment(double sum) const {
@@ -26,7 +25,9 @@ struct Inputs {
 using Applies = bool (*)(const Inputs& in);
 bool always(const Inputs&) { return true; }
 bool with_entropy(const Inputs& in) { return in.sums.entropy_tokens > 0; }
+bool with_kl(const Inputs& in) { return in.sums.kl_tokens > 0; }
 bool with_dual_clip(const Inputs& in) { return in.prepared.config.clip_ratio_c.has_value(); }
+bool with_rejection(const Inputs& in) { return !in.prepared.config.rollout_rs.empty(); }
 bool with_triage(const Inputs& in) { return in.prepared.config.triage.enabled(); }
 bool with_gate(const Inputs& in) { return in.prepared.config.triage.gate.enable; }
 bool with_repair(const Inputs& in) { return in.prepared.config.triage.repair.enable; }
@@ -35,13 +36,16 @@ struct Row {
   MetricInfo info;
   Applies applies;
   double (*value)(const Inputs& in);
+  double GapStats::*gap = nullptr;  ///< rows of the gap have this and no `value`
 };
 
 constexpr Direction kNeutral = Direction::neutral;
 constexpr Direction kLower = Direction::lower;
 
 constexpr std::array kMetrics = {
-    Row{{"loss", "pg_loss + triage_repair_contribution - entropy_coef * entropy_loss", "1", kNeutral},
+    Row{{"loss",
+         "pg_loss + triage_repair_contribution - entropy_coef * entropy_loss + kl_loss_coef * kl_loss", "1",
+         kNeutral},
         always,
         [](const Inputs& in) { return in.sums.loss; }},
     Row{{"pg_loss", "policy loss, weighted and aggregated by loss_agg_mode", "1", kNeutral},
@@ -51,10 +55,14 @@ constexpr std::array kMetrics = {
          kNeutral},
         with_entropy,
         [](const Inputs& in) { return in.sums.entropy_loss; }},
+    Row{{"kl_loss", "kl_loss_type against the frozen reference, aggregated by loss_agg_mode without weights",
+         "nat", kNeutral},
+        with_kl,
+        [](const Inputs& in) { return in.sums.kl_loss; }},
     Row{{"ppo_kl", "mean over tokens of l_old - l", "nat", kNeutral},
         always,
         [](const Inputs& in) { return in.per_token(in.sums.ppo_kl); }},
-    Row{{"pg_clipfrac", "share of tokens whose PPO ratio is clipped", "1", kNeutral},
+    Row{{"pg_clipfrac", "share of tokens whose ratio (of loss_mode) is clipped", "1", kNeutral},
         always,
         [](const Inputs& in) { return in.per_token(static_cast<double>(in.sums.clipped)); }},
     Row{{"pg_clipfrac_lower", "share of tokens held by the dual clip (clip_ratio_c)", "1", kNeutral},
@@ -63,38 +71,48 @@ constexpr std::array kMetrics = {
     Row{{"train_rollout_logprob_abs_diff",
          "mean over valid tokens of |l_old - l_sampler|, before any rejection", "nat", kLower},
         always,
-        [](const Inputs& in) { return in.gap.abs_mean; }},
+        nullptr,
+        &GapStats::abs_mean},
     Row{{"gap_max", "largest |l_old - l_sampler| of a token", "nat", kLower},
         always,
-        [](const Inputs& in) { return in.gap.abs_max; }},
+        nullptr,
+        &GapStats::abs_max},
     Row{{"gap_response_max", "largest mean |l_old - l_sampler| of a response", "nat", kLower},
         always,
-        [](const Inputs& in) { return in.gap.response_max; }},
+        nullptr,
+        &GapStats::response_max},
     Row{{"gap_q05", "5 % quantile of l_old - l_sampler", "nat", Direction::higher},
         always,
-        [](const Inputs& in) { return in.gap.q05; }},
+        nullptr,
+        &GapStats::q05},
     Row{{"gap_q01", "1 % quantile of l_old - l_sampler", "nat", Direction::higher},
         always,
-        [](const Inputs& in) { return in.gap.q01; }},
+        nullptr,
+        &GapStats::q01},
     Row{{"mismatch_kl", "k1 = mean of l_sampler - l_old, estimates KL(sampler || learner), may be negative",
          "nat", kLower},
         always,
-        [](const Inputs& in) { return in.gap.k1; }},
+        nullptr,
+        &GapStats::k1},
     Row{{"mismatch_k3_kl", "k3 = mean of exp(x) - x - 1 with x = l_old - l_sampler clamped to +-20", "nat",
          kLower},
         always,
-        [](const Inputs& in) { return in.gap.k3; }},
+        nullptr,
+        &GapStats::k3},
     Row{{"rollout_probs_diff_mean", "mean of |exp(l_old) - exp(l_sampler)|", "1", kLower},
         always,
-        [](const Inputs& in) { return in.gap.prob_abs_mean; }},
+        nullptr,
+        &GapStats::prob_abs_mean},
     Row{{"rollout_probs_diff_max", "largest |exp(l_old) - exp(l_sampler)|", "1", kLower},
         always,
-        [](const Inputs& in) { return in.gap.prob_abs_max; }},
+        nullptr,
+        &GapStats::prob_abs_max},
     Row{{"rollout_probs_diff_std", "unbiased standard deviation of |exp(l_old) - exp(l_sampler)|", "1",
          kLower},
         always,
-        [](const Inputs& in) { return in.gap.prob_abs_std; }},
-    Row{{"ois", "mean PPO ratio r = exp(l - l_old)", "1", kNeutral},
+        nullptr,
+        &GapStats::prob_abs_std},
+    Row{{"ois", "mean ratio of loss_mode: r = exp(l - l_old), of a whole response for gspo", "1", kNeutral},
         always,
         [](const Inputs& in) { return in.per_token(in.sums.ratio); }},
     Row{{"tis",
@@ -109,6 +127,15 @@ constexpr std::array kMetrics = {
     Row{{"tis_abs", "mean |rho - 1| before the threshold", "1", kLower},
         always,
         [](const Inputs& in) { return in.per_token(in.prepared.is_sums.abs_error); }},
+    Row{{"rollout_rs_masked_fraction", "share of tokens that rollout_rs rejects", "1", kLower},
+        with_rejection,
+        [](const Inputs& in) { return in.per_token(static_cast<double>(in.prepared.is_sums.rejected)); }},
+    Row{{"rollout_rs_seq_masked_fraction", "share of responses that lose a token to rollout_rs", "1", kLower},
+        with_rejection,
+        [](const Inputs& in) {
+          return static_cast<double>(in.prepared.is_sums.rejected_responses) /
+                 static_cast<double>(in.prepared.totals.responses);
+        }},
     Row{{"triage_active", "1 if a gate weight is below 1 or a Repair window is active, else 0", "1",
          kNeutral},
         with_triage,
@@ -169,10 +196,20 @@ std::vector<std::pair<std::string, double>> metrics(const Batch& batch, const Pr
           "metrics: {} valid tokens were evaluated but the update has {}; evaluate every response once",
           sums.tokens, prepared.totals.tokens);
   const GapStats gap = gap_stats(batch);
-  const Inputs in{prepared, sums, gap};
+  const Inputs in{prepared, sums};
   std::vector<std::pair<std::string, double>> out;
   for (const Row& row : kMetrics) {
-    if (row.applies(in)) out.emplace_back(std::string(row.info.name), row.value(in));
+    if (!row.applies(in)) continue;
+    out.emplace_back(std::string(row.info.name), row.gap != nullptr ? gap.*row.gap : row.value(in));
+  }
+  return out;
+}
+
+std::vector<std::pair<std::string, double>> gap_metrics(const Batch& batch) {
+  const GapStats gap = gap_stats(batch);
+  std::vector<std::pair<std::string, double>> out;
+  for (const Row& row : kMetrics) {
+    if (row.gap != nullptr) out.emplace_back(std::string(row.info.name), gap.*row.gap);
   }
   return out;
 }

@@ -29,6 +29,8 @@ struct TokenTerm {
 };
 
 void vanilla_terms(const ResponseView& response, const LossConfig& config, std::span<TokenTerm> out);
+void gspo_terms(const ResponseView& response, const LossConfig& config, std::span<TokenTerm> out);
+void cispo_terms(const ResponseView& response, const LossConfig& config, std::span<TokenTerm> out);
 
 struct LossModeRow {
   LossMode id;
@@ -36,22 +38,38 @@ struct LossModeRow {
   std::string_view definition;
   /// Writes `out` at valid positions; `out` is as long as the response.
   void (*terms)(const ResponseView& response, const LossConfig& config, std::span<TokenTerm> out);
+  bool dual_clip;  ///< clip_ratio_c has a meaning
 };
 
-inline constexpr std::array<LossModeRow, 1> kLossModes = {{
+inline constexpr std::array<LossModeRow, 3> kLossModes = {{
     {LossMode::vanilla, "vanilla",
      "PPO clip: max(-r A, -clip(r, 1 - clip_ratio_low, 1 + clip_ratio_high) A), for A < 0 at most "
      "-clip_ratio_c A",
-     vanilla_terms},
+     vanilla_terms, true},
+    {LossMode::gspo, "gspo",
+     "the same clip of s = exp(mean over the response of log r), log s at most 10; straight-through gradient "
+     "-s A of each token",
+     gspo_terms, false},
+    {LossMode::cispo, "cispo",
+     "-c A l with c = clip(r, 1 - clip_ratio_low, 1 + clip_ratio_high) held constant; no lower bound when "
+     "clip_ratio_low >= 1",
+     cispo_terms, false},
 }};
 static_assert(rows_in_enum_order(kLossModes));
 
-inline constexpr std::array<ObjectivePreset, 2> kObjectives = {{
+inline constexpr std::array<ObjectivePreset, 5> kObjectives = {{
     {"grpo", "group-normalised advantage, PPO clip, mean inside a response, then over responses",
-     AdvEstimator::grpo, LossMode::vanilla, LossAggMode::seq_mean_token_mean},
+     AdvEstimator::grpo, LossMode::vanilla, LossAggMode::seq_mean_token_mean, 0.2, 0.28},
     {"dr_grpo",
      "advantage without division by std, PPO clip, token sum / loss_scale_factor, mean over responses",
-     AdvEstimator::dr_grpo, LossMode::vanilla, LossAggMode::seq_mean_token_sum_norm},
+     AdvEstimator::dr_grpo, LossMode::vanilla, LossAggMode::seq_mean_token_sum_norm, 0.2, 0.2},
+    {"dapo", "group-normalised advantage, PPO clip with a higher upper bound, mean over all tokens",
+     AdvEstimator::grpo, LossMode::vanilla, LossAggMode::token_mean, 0.2, 0.28},
+    {"gspo", "group-normalised advantage, clip of the geometric-mean ratio of a response (arXiv:2507.18071)",
+     AdvEstimator::grpo, LossMode::gspo, LossAggMode::seq_mean_token_mean, 3e-4, 4e-4},
+    {"cispo",
+     "group-normalised advantage, detached clipped ratio without a lower bound, mean over all tokens",
+     AdvEstimator::grpo, LossMode::cispo, LossAggMode::token_mean, 1.0, 0.28},
 }};
 
 }  // namespace minite::rl

@@ -5,7 +5,9 @@
 #include "rl/advantage.h"
 #include "rl/aggregation.h"
 #include "rl/correction.h"
+#include "rl/kl.h"
 #include "rl/objective.h"
+#include "rl/rejection.h"
 #include "rl/triage.h"
 
 namespace minite::rl {
@@ -23,7 +25,8 @@ Table(std::string_view, const Rows&) -> Table<Rows>;
 // The one list of option tables.
 constexpr std::tuple kTables = {
     Table{"adv_estimator", kAdvEstimators},   Table{"loss_mode", kLossModes},
-    Table{"loss_agg_mode", kLossAggModes},    Table{"rollout_is", kRolloutIs},
+    Table{"loss_agg_mode", kLossAggModes},    Table{"kl_loss_type", kKlLossTypes},
+    Table{"rollout_is", kRolloutIs},          Table{"rollout_rs", kRolloutRs},
     Table{"rollout_is outside", kOutOfRange}, Table{"normalization", kNormalizations},
     Table{"gate scope", kGateScopes},         Table{"repair scope", kRepairScopes},
 };
@@ -76,7 +79,9 @@ std::string_view name_of(E value) {
 MINITE_RL_OPTION(AdvEstimator)
 MINITE_RL_OPTION(LossMode)
 MINITE_RL_OPTION(LossAggMode)
+MINITE_RL_OPTION(KlLossType)
 MINITE_RL_OPTION(RolloutIs)
+MINITE_RL_OPTION(RolloutRs)
 MINITE_RL_OPTION(OutOfRange)
 MINITE_RL_OPTION(Normalization)
 MINITE_RL_OPTION(GateScope)

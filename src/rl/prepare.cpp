@@ -1,13 +1,16 @@
 // Phase (a) of the loss: everything that is frozen for one update.
 #include <cmath>
 
+#include "core/fail.h"
 #include "rl/correction.h"
+#include "rl/rejection.h"
 #include "rl/triage.h"
 
 namespace minite::rl {
 namespace {
 
-// Correction weights of one response. `out` holds the raw ratios in between.
+// Correction weights of one response. `out` holds the raw ratios in between. The sums are taken before the
+// rejection, which would otherwise hide what it rejects.
 void correct(const Batch& batch, const LossConfig& config, std::int64_t begin, std::int64_t count,
              std::span<double> out, IsSums& sums) {
   const RolloutIsRow& level = row_of(kRolloutIs, config.rollout_is);
@@ -16,6 +19,8 @@ void correct(const Batch& batch, const LossConfig& config, std::int64_t begin, s
   const auto n = static_cast<std::size_t>(count);
   const auto mask = batch.mask.subspan(b, n);
   level.ratio(batch.logp_old.subspan(b, n), batch.logp_sampler.subspan(b, n), mask, out);
+  double weight = 0.0;
+  std::int64_t valid = 0;
   for (std::size_t t = 0; t < n; ++t) {
     if (mask[t] == 0) continue;
     const double ratio = out[t];
@@ -23,7 +28,30 @@ void correct(const Batch& batch, const LossConfig& config, std::int64_t begin, s
     sums.abs_error += std::abs(ratio - 1.0);
     out[t] = level.applied ? outside.weight(ratio, config.rollout_is_threshold) : 1.0;
     sums.changed += level.applied && out[t] != ratio ? 1 : 0;
+    weight += out[t];
+    ++valid;
   }
+  sums.weight += weight;
+  if (valid > 0) sums.response_weight += weight / static_cast<double>(valid);
+}
+
+// Sets the weight of rejected tokens to 0.
+void drop_rejected(const Batch& batch, const LossConfig& config, std::int64_t begin, std::int64_t count,
+                   std::span<double> weight, IsSums& sums) {
+  if (config.rollout_rs.empty()) return;
+  const auto b = static_cast<std::size_t>(begin);
+  const auto n = static_cast<std::size_t>(count);
+  const auto mask = batch.mask.subspan(b, n);
+  std::vector<std::uint8_t> keep(n, 1);
+  reject(config.rollout_rs, batch.logp_old.subspan(b, n), batch.logp_sampler.subspan(b, n), mask, keep);
+  std::int64_t rejected = 0;
+  for (std::size_t t = 0; t < n; ++t) {
+    if (mask[t] == 0 || keep[t] != 0) continue;
+    weight[t] = 0.0;
+    ++rejected;
+  }
+  sums.rejected += rejected;
+  sums.rejected_responses += rejected > 0 ? 1 : 0;
 }
 
 void weigh(const Batch& batch, const GateConfig& gate, std::int64_t begin, std::int64_t count,
@@ -52,13 +80,20 @@ Totals& Totals::operator+=(const Totals& other) {
 IsSums& IsSums::operator+=(const IsSums& other) {
   ratio += other.ratio;
   abs_error += other.abs_error;
+  weight += other.weight;
+  response_weight += other.response_weight;
   changed += other.changed;
+  rejected += other.rejected;
+  rejected_responses += other.rejected_responses;
   return *this;
 }
 
 Prepared prepare(const Batch& batch, const LossConfig& config, std::int64_t step) {
   validate(batch);
   validate(config);
+  require(config.kl_loss_coef == 0.0 || !batch.logp_ref.empty() || batch.n_tokens() == 0,
+          "kl_loss_coef = {} needs the batch's logp_ref, the log-probs of the reference",
+          config.kl_loss_coef);
   const TriageConfig& triage = config.triage;
   const auto n_tokens = static_cast<std::size_t>(batch.n_tokens());
   Prepared p;
@@ -71,7 +106,9 @@ Prepared prepare(const Batch& batch, const LossConfig& config, std::int64_t step
   for (std::int64_t i = 0; i < batch.n_responses(); ++i) {
     const std::int64_t begin = batch.offsets[i];
     const std::int64_t count = batch.offsets[i + 1] - begin;
-    correct(batch, config, begin, count, std::span(p.is_weight).subspan(begin, count), p.is_sums);
+    const auto weight = std::span(p.is_weight).subspan(begin, count);
+    correct(batch, config, begin, count, weight, p.is_sums);
+    drop_rejected(batch, config, begin, count, weight, p.is_sums);
     weigh(batch, triage.gate, begin, count, std::span(p.gate_units).subspan(begin, count));
     append_repair_segments(batch, begin, begin + count, triage.repair.size, p.repair_segments);
     p.segment_offsets.push_back(static_cast<std::int64_t>(p.repair_segments.size()));

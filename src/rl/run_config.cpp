@@ -6,10 +6,51 @@
 #include <charconv>
 
 #include "core/fail.h"
-#include "ops/plan.h"
 
 namespace minite::rl {
 namespace {
+
+template <class Config, class Visit>
+void visit_rl_fields(Config& c, const Visit& v) {
+  v("rl.steps", c.rl.steps, "policy updates");
+  v("rl.train_batch_size", c.rl.train_batch_size, "prompts an update");
+  v("rl.n", c.rl.n, "responses a prompt");
+  v("rl.lr", c.rl.lr, "learning rate");
+  v("rl.warmup_steps", c.rl.warmup_steps, "linear warm-up");
+  v("rl.lr_end", c.rl.lr_end,
+    "share of the learning rate at the last step, reached by a cosine; 1: constant");
+  v("rl.weight_decay", c.rl.weight_decay, "AdamW, on matrices");
+  v("rl.temperature", c.rl.temperature, "of sampling and of log-probs on both sides");
+  v("rl.top_k", c.rl.top_k, "0: all tokens");
+  v("rl.top_p", c.rl.top_p, "1: all tokens");
+  v("rl.objective", c.rl.objective, "sets adv_estimator, loss_mode, loss_agg_mode and the clip range");
+  v("rl.adv_estimator", c.rl.adv_estimator, "grpo or dr_grpo");
+  v("rl.loss_mode", c.rl.loss_mode, "vanilla, gspo or cispo");
+  v("rl.clip_ratio_low", c.rl.clip_ratio_low, "clip below 1; 1 or more: no lower bound");
+  v("rl.clip_ratio_high", c.rl.clip_ratio_high, "clip above 1 (clip-higher)");
+  v("rl.clip_ratio_c", c.rl.clip_ratio_c, "dual clip, 0: off");
+  v("rl.loss_agg_mode", c.rl.loss_agg_mode, "how token losses become one number");
+  v("rl.loss_scale_factor", c.rl.loss_scale_factor, "for seq-mean-token-sum-norm, 0: unset");
+  v("rl.entropy_coeff", c.rl.entropy_coeff, "weight of the entropy bonus");
+  v("rl.kl_loss_coef", c.rl.kl_loss_coef, "weight of the KL penalty against the weights before RL");
+  v("rl.kl_loss_type", c.rl.kl_loss_type, "k1, k2, k3 or low_var_kl");
+  v("rl.rollout_is", c.rl.rollout_is, "correction of the learner-sampler gap: none, token or sequence");
+  v("rl.rollout_is_threshold", c.rl.rollout_is_threshold, "\"2\" truncates at 2, \"0.5_5\" masks outside");
+  v("rl.rollout_is_batch_normalize", c.rl.rollout_is_batch_normalize, "divide the weights by their mean");
+  v("rl.rollout_rs", c.rl.rollout_rs, "none, or statistics that reject, \"seq_mean_k1,veto\"");
+  v("rl.rollout_rs_threshold", c.rl.rollout_rs_threshold, "one each, \"0.99_1.01,1e-4\"");
+  v("rl.filter_groups", c.rl.filter_groups, "replace prompts whose responses all have the same reward");
+  v("rl.max_num_gen_batches", c.rl.max_num_gen_batches, "most rollouts a step, with filter_groups");
+  v("rl.overlong_buffer_len", c.rl.overlong_buffer_len, "last tokens that are penalised, 0: off");
+  v("rl.overlong_penalty_factor", c.rl.overlong_penalty_factor, "penalty of the longest response");
+  v("rl.ppo_epochs", c.rl.ppo_epochs, "passes over a rollout");
+  v("rl.ppo_mini_batch_size", c.rl.ppo_mini_batch_size, "prompts an optimizer update, 0: all");
+  v("rl.triage", c.rl.triage, "TRIAGE gate and repair: on or off");
+  v("rl.triage_normalization", c.rl.triage_normalization, "response or global");
+  v("rl.triage_gate_scope", c.rl.triage_gate_scope, "q3 or whole");
+  v("rl.triage_repair_scope", c.rl.triage_repair_scope, "adv_positive, whole or q2");
+  v("rl.triage_repair_coef", c.rl.triage_repair_coef, "weight of the repair term");
+}
 
 /// The list of fields: every reader and writer of a configuration walks it.
 template <class Config, class Visit>
@@ -49,31 +90,7 @@ void visit_fields(Config& c, const Visit& v) {
   v("sft.warmup_steps", c.sft.warmup_steps, "linear warm-up");
   v("sft.lr_end", c.sft.lr_end, "share of the learning rate at the last step, reached by a cosine");
   v("sft.weight_decay", c.sft.weight_decay, "AdamW, on matrices");
-  v("rl.steps", c.rl.steps, "policy updates");
-  v("rl.train_batch_size", c.rl.train_batch_size, "prompts an update");
-  v("rl.n", c.rl.n, "responses a prompt");
-  v("rl.lr", c.rl.lr, "learning rate");
-  v("rl.warmup_steps", c.rl.warmup_steps, "linear warm-up");
-  v("rl.lr_end", c.rl.lr_end,
-    "share of the learning rate at the last step, reached by a cosine; 1: constant");
-  v("rl.weight_decay", c.rl.weight_decay, "AdamW, on matrices");
-  v("rl.temperature", c.rl.temperature, "of sampling and of log-probs on both sides");
-  v("rl.top_k", c.rl.top_k, "0: all tokens");
-  v("rl.top_p", c.rl.top_p, "1: all tokens");
-  v("rl.adv_estimator", c.rl.adv_estimator, "grpo or dr_grpo");
-  v("rl.clip_ratio_low", c.rl.clip_ratio_low, "PPO clip below 1");
-  v("rl.clip_ratio_high", c.rl.clip_ratio_high, "PPO clip above 1 (clip-higher)");
-  v("rl.clip_ratio_c", c.rl.clip_ratio_c, "dual clip, 0: off");
-  v("rl.loss_agg_mode", c.rl.loss_agg_mode, "how token losses become one number");
-  v("rl.loss_scale_factor", c.rl.loss_scale_factor, "for seq-mean-token-sum-norm, 0: unset");
-  v("rl.entropy_coeff", c.rl.entropy_coeff, "weight of the entropy bonus");
-  v("rl.rollout_is", c.rl.rollout_is, "correction of the learner-sampler gap: none, token or sequence");
-  v("rl.rollout_is_threshold", c.rl.rollout_is_threshold, "\"2\" truncates at 2, \"0.5_5\" masks outside");
-  v("rl.triage", c.rl.triage, "TRIAGE gate and repair: on or off");
-  v("rl.triage_normalization", c.rl.triage_normalization, "response or global");
-  v("rl.triage_gate_scope", c.rl.triage_gate_scope, "q3 or whole");
-  v("rl.triage_repair_scope", c.rl.triage_repair_scope, "adv_positive, whole or q2");
-  v("rl.triage_repair_coef", c.rl.triage_repair_coef, "weight of the repair term");
+  visit_rl_fields(c, v);
   v("contrast.steps", c.contrast.steps, "steps of a second run from the SFT checkpoint with other recipes");
   v("contrast.learner_recipe", c.contrast.learner_recipe, "its learner");
   v("contrast.sampler_recipe", c.contrast.sampler_recipe, "its sampler");
@@ -105,74 +122,21 @@ void read(std::string_view key, std::string_view value, N& out) {
   }
 }
 
+constexpr std::string_view kObjectiveKey = "rl.objective";
+
+void apply_objective(RlConfig& c) {
+  const ObjectivePreset& preset = objective_preset(c.objective);
+  c.adv_estimator = name_of(preset.adv_estimator);
+  c.loss_mode = name_of(preset.loss_mode);
+  c.loss_agg_mode = name_of(preset.loss_agg_mode);
+  c.clip_ratio_low = preset.clip_ratio_low;
+  c.clip_ratio_high = preset.clip_ratio_high;
+}
+
 std::vector<std::string_view> split_keys(const std::vector<ConfigField>& fields) {
   std::vector<std::string_view> keys;
   for (const ConfigField& f : fields) keys.push_back(f.key);
   return keys;
-}
-
-/// What a number may be; both ends are allowed.
-struct Range {
-  std::string_view key;
-  double value, lowest, highest;
-};
-constexpr double kMost = 1e12;              // keeps products of sizes far from the end of int64
-constexpr double kMostSequences = 1 << 24;  // the sampling noise of a step has 24 bits for the sequence
-
-void check_ranges(std::span<const Range> ranges) {
-  for (const Range& r : ranges) {
-    require(r.value >= r.lowest && r.value <= r.highest, "{}={}: must be between {} and {}", r.key, r.value,
-            r.lowest, r.highest);
-  }
-}
-
-void check_sizes(const RunConfig& c) {
-  const auto n = [](int64_t x) { return static_cast<double>(x); };
-  const std::array ranges = {
-      Range{"threads", n(c.threads), 0, 4096},
-      Range{"max_length", n(c.max_length), 2, kMost},
-      Range{"micro_tokens", n(c.micro_tokens), 1, kMost},
-      Range{"sampler_sequences", n(c.sampler_sequences), 1, kMost},
-      Range{"checkpoint_every", n(c.checkpoint_every), 1, kMost},
-      Range{"data.problems", n(c.data.problems), 0, kMost},
-      Range{"sft.steps", n(c.sft.steps), 0, kMost},
-      Range{"sft.batch_size", n(c.sft.batch_size), 1, kMostSequences},
-      Range{"sft.warmup_steps", n(c.sft.warmup_steps), 0, kMost},
-      Range{"rl.steps", n(c.rl.steps), 0, kMost},
-      Range{"rl.warmup_steps", n(c.rl.warmup_steps), 0, kMost},
-      Range{"rl.train_batch_size", n(c.rl.train_batch_size), 1, kMostSequences},
-      Range{"rl.top_k", n(c.rl.top_k), 0, kMost},
-      Range{"contrast.steps", n(c.contrast.steps), 0, kMost},
-  };
-  check_ranges(ranges);
-  require(c.rl.n >= 2, "rl.n={}: an advantage needs at least 2 responses a prompt", c.rl.n);
-  require(n(c.rl.n) * n(c.rl.train_batch_size) <= kMostSequences,
-          "rl.n={} and rl.train_batch_size={}: an update holds at most {} responses", c.rl.n,
-          c.rl.train_batch_size, kMostSequences);
-  require(c.micro_tokens >= c.max_length, "micro_tokens={} is smaller than max_length={}", c.micro_tokens,
-          c.max_length);
-}
-
-void check_rates(const RunConfig& c) {
-  constexpr double kTiny = 1e-6, kBelowOne = 1 - 1e-6, kHuge = 1e6;
-  const std::array ranges = {
-      Range{"beta1", c.beta1, 0, kBelowOne},
-      Range{"beta2", c.beta2, 0, kBelowOne},
-      Range{"max_grad_norm", c.max_grad_norm, 1e-30, 1e30},
-      Range{"sft.lr", c.sft.lr, 0, kHuge},
-      Range{"sft.lr_end", c.sft.lr_end, 0, 1},
-      Range{"sft.weight_decay", c.sft.weight_decay, 0, kHuge},
-      Range{"rl.lr", c.rl.lr, 0, kHuge},
-      Range{"rl.lr_end", c.rl.lr_end, 0, 1},
-      Range{"rl.weight_decay", c.rl.weight_decay, 0, kHuge},
-      Range{"rl.temperature", c.rl.temperature, kTiny, kHuge},  // log-probs divide by it
-      Range{"rl.top_p", c.rl.top_p, kTiny, 1},
-  };
-  check_ranges(ranges);
-}
-
-void on_or_off(std::string_view key, std::string_view value) {
-  if (value != "on" && value != "off") refuse(key, value, "on or off");
 }
 
 /// About 8 TFLOP in all. The teacher of the SFT stage forgets seven carries in ten; imitation learns that
@@ -227,6 +191,7 @@ void set_field(RunConfig& config, std::string_view key, std::string_view value) 
     read(key, value, field);
     found = true;
   });
+  if (key == kObjectiveKey) apply_objective(config.rl);
   if (found) return;
   const std::vector<ConfigField> fields = config_fields(config);
   fail(ErrorCode::not_found, "unknown setting '{}'; did you mean '{}'?", key,
@@ -278,53 +243,26 @@ RunConfig parse_config(const std::string& yaml, const std::string& origin, RunCo
     const YAML::Node root = YAML::Load(yaml);
     if (root.IsNull()) return base;
     if (!root.IsMap()) fail(ErrorCode::invalid_argument, "{}: expected a map of settings", origin);
+    std::vector<std::pair<std::string, YAML::Node>> settings;
     for (const auto& entry : root) {
       const auto key = entry.first.as<std::string>();
       if (!entry.second.IsMap()) {
-        apply(key, entry.second);
+        settings.emplace_back(key, entry.second);
         continue;
       }
-      for (const auto& inner : entry.second) apply(key + "." + inner.first.as<std::string>(), inner.second);
+      for (const auto& inner : entry.second)
+        settings.emplace_back(key + "." + inner.first.as<std::string>(), inner.second);
+    }
+    // Assigning a YAML::Node writes through it, so the list is not sorted but walked twice.
+    for (const bool first : {true, false}) {
+      for (const auto& [key, value] : settings) {
+        if ((key == kObjectiveKey) == first) apply(key, value);
+      }
     }
   } catch (const YAML::Exception& error) {
     fail(ErrorCode::corrupt_data, "{}:{}: not valid YAML: {}", origin, error.mark.line + 1, error.msg);
   }
   return base;
-}
-
-LossConfig loss_config(const RlConfig& c) {
-  LossConfig loss;
-  loss.clip_ratio_low = c.clip_ratio_low;
-  loss.clip_ratio_high = c.clip_ratio_high;
-  if (c.clip_ratio_c != 0) loss.clip_ratio_c = c.clip_ratio_c;
-  loss.loss_agg_mode = parse<LossAggMode>(c.loss_agg_mode);
-  if (c.loss_scale_factor != 0) loss.loss_scale_factor = c.loss_scale_factor;
-  loss.rollout_is = parse<RolloutIs>(c.rollout_is);
-  loss.rollout_is_threshold = parse_is_threshold(c.rollout_is_threshold);
-  loss.entropy_coef = c.entropy_coeff;
-  loss.triage.normalization = parse<Normalization>(c.triage_normalization);
-  loss.triage.gate.enable = c.triage == "on";
-  loss.triage.gate.scope = parse<GateScope>(c.triage_gate_scope);
-  loss.triage.repair.enable = c.triage == "on";
-  loss.triage.repair.scope = parse<RepairScope>(c.triage_repair_scope);
-  loss.triage.repair.coef = c.triage_repair_coef;
-  return loss;
-}
-
-void validate(const RunConfig& c) {
-  check_sizes(c);
-  check_rates(c);
-  require(c.data.file.empty() != c.data.generator.empty(),
-          "data.file='{}' and data.generator='{}': exactly one must be set (--data FILE.jsonl or a preset)",
-          c.data.file, c.data.generator);
-  on_or_off("rl.triage", c.rl.triage);
-  (void)Policy::parse(c.sampler_policy);
-  (void)parse<AdvEstimator>(c.rl.adv_estimator);
-  (void)get_recipe(c.learner_recipe);
-  (void)get_recipe(c.sampler_recipe);
-  (void)get_recipe(c.contrast.learner_recipe);
-  (void)get_recipe(c.contrast.sampler_recipe);
-  validate(loss_config(c.rl));
 }
 
 }  // namespace minite::rl

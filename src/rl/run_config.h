@@ -51,15 +51,28 @@ struct RlConfig {
   double temperature = 1.0;
   int64_t top_k = 0;
   double top_p = 1.0;
+  std::string objective = "grpo";  ///< preset of several fields below, see set_field()
   std::string adv_estimator = "grpo";
+  std::string loss_mode = "vanilla";
   double clip_ratio_low = 0.2;
   double clip_ratio_high = 0.28;
   double clip_ratio_c = 0.0;  ///< 0: no dual clip
   std::string loss_agg_mode = "seq-mean-token-mean";
   double loss_scale_factor = 0.0;  ///< 0: unset
   double entropy_coeff = 0.0;
+  double kl_loss_coef = 0.0;  ///< 0: no reference
+  std::string kl_loss_type = "low_var_kl";
   std::string rollout_is = "token";
   std::string rollout_is_threshold = "2";
+  bool rollout_is_batch_normalize = false;
+  std::string rollout_rs = "none";
+  std::string rollout_rs_threshold;
+  bool filter_groups = false;        ///< DAPO dynamic sampling
+  int64_t max_num_gen_batches = 10;  ///< rollouts of one step at most, with filter_groups
+  int64_t overlong_buffer_len = 0;   ///< tokens; 0: no penalty
+  double overlong_penalty_factor = 1.0;
+  int64_t ppo_epochs = 1;           ///< passes over a rollout
+  int64_t ppo_mini_batch_size = 0;  ///< prompts an optimizer update; 0: all of the rollout
   std::string triage = "on";
   std::string triage_normalization = "response";
   std::string triage_gate_scope = "q3";
@@ -115,14 +128,16 @@ struct ConfigField {
 [[nodiscard]] std::vector<ConfigField> config_fields(const RunConfig& config);
 
 /// Sets one field from text. Errors: not_found (nearest key offered), invalid_argument (value, key, what is
-/// accepted).
+/// accepted). Setting "rl.objective" also sets the fields that the preset names (adv_estimator, loss_mode,
+/// loss_agg_mode, clip_ratio_low, clip_ratio_high); later settings may change them again.
 void set_field(RunConfig& config, std::string_view key, std::string_view value);
 /// "key=value".
 void set_assignment(RunConfig& config, std::string_view assignment);
 
 /// YAML of all fields; parse_config() reads it back to the same values.
 [[nodiscard]] std::string to_yaml(const RunConfig& config);
-/// Fields that the text names; others keep their value in `base`. Errors name `origin` and line.
+/// Fields that the text names; others keep their value in `base`. rl.objective is applied first, wherever it
+/// stands. Errors name `origin` and line.
 [[nodiscard]] RunConfig parse_config(const std::string& yaml, const std::string& origin, RunConfig base = {});
 
 /// Checks values and pairs of values; throws invalid_argument naming them.

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 
 #include "core/fail.h"
-#include "tasks/checker.h"
+#include "rl/rollout.h"
 
 namespace minite::rl {
 namespace {
@@ -49,116 +50,76 @@ struct Position {
        reason, where);
 }
 
-/// Applies the update, quantizes the weights once and records what it took.
-void finish(const StageContext& ctx, const Position& at, const std::vector<Sequence>& sequences,
-            const OptimizerConfig& optimizer, StepResult& result, StepRecord& record) {
+/// Runs `work`, a pass over `sequences` that leaves the weights alone.
+template <class Work>
+void guarded(const StageContext& ctx, const Position& at, const std::vector<Sequence>& sequences,
+             const Work& work) {
   try {
-    ctx.engine.learner().apply(optimizer, at.step + 1, result);
+    work();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::non_finite) throw;
+    stop(ctx, at, sequences, fmt::format("{}; the update was not applied", error.what()));
+  }
+}
+
+/// The `index`-th optimizer update of a step that has `count` of them.
+struct Update {
+  int64_t index = 0, count = 1;
+};
+
+/// Applies the update, quantizes the weights once and records what it took.
+void finish(const StageContext& ctx, const Position& at, const Update& update,
+            const std::vector<Sequence>& sequences, const OptimizerConfig& optimizer, StepResult& result,
+            StepRecord& record) {
+  try {
+    ctx.engine.learner().apply(optimizer, at.step * update.count + update.index + 1, result);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::non_finite) throw;
     stop(ctx, at, sequences, error.what());
   }
   const auto start = std::chrono::steady_clock::now();
   record.metrics["weight_tensors_quantized"] = static_cast<double>(ctx.engine.synchronize());
-  record.seconds["quantize"] = seconds_since(start);
+  record.seconds["quantize"] += seconds_since(start);
   record.seconds["learner_forward"] += result.times.forward;
-  record.seconds["backward"] = result.times.backward;
-  record.seconds["optimizer"] = result.times.optimizer;
-  record.metrics["grad_norm"] = result.grad_norm;
+  record.seconds["backward"] += result.times.backward;
+  record.seconds["optimizer"] += result.times.optimizer;
+  record.metrics["grad_norm"] += result.grad_norm / static_cast<double>(update.count);
   record.metrics["lr"] = static_cast<double>(optimizer.lr);
   record.tokens += result.tokens;
 }
 
-/// Everything that one rollout produced, ragged by response.
-struct Rollout {
-  std::vector<const tasks::Problem*> problems;
-  std::vector<Sample> samples;
-  std::vector<Sequence> sequences;
-  std::vector<int64_t> offsets = {0};
-  std::vector<double> rewards, logp_sampler;
-  std::vector<uint8_t> mask;
-  int64_t prompt_tokens = 0;
-};
-
-Rollout sample(const StageContext& ctx, learn::Stage stage, int64_t step) {
-  const RlConfig& c = ctx.config.rl;
-  Rollout r;
-  std::vector<SampleRequest> requests;
-  for (int64_t i = 0; i < c.train_batch_size; ++i) {
-    const tasks::Problem& problem = ctx.problems.at(step * c.train_batch_size + i);
-    for (int64_t j = 0; j < c.n; ++j) {
-      const auto id = static_cast<uint64_t>(stage) << 56 | static_cast<uint64_t>(step) << 24 |
-                      static_cast<uint64_t>(i * c.n + j);
-      requests.push_back({encode_prompt(ctx.tokenizer, problem), id});
-      r.problems.push_back(&problem);
-      r.prompt_tokens += static_cast<int64_t>(requests.back().prompt.size());
-    }
-  }
-  SampleParams params;
-  params.temperature = static_cast<float>(c.temperature);
-  params.top_k = c.top_k;
-  params.top_p = static_cast<float>(c.top_p);
-  params.max_new_tokens = ctx.config.max_length;
-  params.seed = ctx.config.seed;
-  r.samples = ctx.engine.sampler().generate(requests, params);
-  for (size_t i = 0; i < r.samples.size(); ++i) {
-    const Sample& s = r.samples[i];
-    Sequence sequence{std::move(requests[i].prompt), 0};
-    sequence.prompt = static_cast<int64_t>(sequence.tokens.size());
-    sequence.tokens.insert(sequence.tokens.end(), s.tokens.begin(), s.tokens.end());
-    r.sequences.push_back(std::move(sequence));
-    r.offsets.push_back(r.offsets.back() + static_cast<int64_t>(s.tokens.size()));
-    r.logp_sampler.insert(r.logp_sampler.end(), s.logp.begin(), s.logp.end());
-    // A response that ran out of room has no answer, whatever its text says.
-    r.rewards.push_back(s.finished ? tasks::reward(*r.problems[i], ctx.tokenizer.decode(s.tokens)) : 0.0);
-  }
-  r.mask.assign(r.logp_sampler.size(), 1);
-  return r;
-}
-
-void rollout_metrics(const Rollout& r, const RlConfig& c, learn::Metrics& metrics) {
-  const auto n = static_cast<double>(r.samples.size());
-  double reward = 0, finished = 0;
-  int64_t mixed = 0;
-  for (size_t i = 0; i < r.samples.size(); ++i) {
-    reward += r.rewards[i];
-    finished += r.samples[i].finished ? 1.0 : 0.0;
-  }
-  for (size_t group = 0; group < r.rewards.size(); group += static_cast<size_t>(c.n)) {
-    const auto begin = r.rewards.begin() + static_cast<int64_t>(group);
-    mixed += std::count(begin, begin + c.n, *begin) != c.n;
-  }
-  metrics["reward"] = reward / n;
-  metrics["response_finished"] = finished / n;
-  metrics["response_length_mean"] = static_cast<double>(r.offsets.back()) / n;
-  metrics["groups_with_signal"] = static_cast<double>(mixed) / static_cast<double>(c.train_batch_size);
-}
-
 std::vector<double> widen(std::span<const float> x) { return {x.begin(), x.end()}; }
 
-/// The loss side of one update. The learner's log-probs before the update come from its own forward pass at
-/// the same weights; when one micro-batch holds the whole update, the training pass itself supplies them,
-/// otherwise a scoring pass runs first.
+/// Per-token inputs of the loss, of all responses of a rollout. The old log-probs are the learner's own, at
+/// the weights that sampled.
+struct Scores {
+  std::vector<double> advantage, old, reference;  ///< old and reference may be empty
+};
+
+/// The loss side of one update, over the responses [begin, end) of a rollout. Without old log-probs the first
+/// micro-batch supplies them, which must then be the only one.
 class PolicyLoss {
  public:
-  PolicyLoss(const Rollout& r, const LossConfig& config, std::span<const double> advantage, int64_t step)
+  PolicyLoss(const Rollout& r, const Scores& scores, const LossConfig& config, int64_t begin, int64_t end,
+             int64_t step)
       : config_(config), step_(step) {
-    batch_.offsets = r.offsets;
-    batch_.logp_sampler = r.logp_sampler;
-    batch_.mask = r.mask;
-    batch_.advantage = advantage;
-  }
-
-  void freeze(std::vector<double> logp_old) {
-    logp_old_ = std::move(logp_old);
-    batch_.logp_old = logp_old_;
-    prepared_ = prepare(batch_, config_, step_);
-    frozen_ = true;
+    const int64_t first = r.offsets[begin], tokens = r.offsets[end] - first;
+    for (int64_t i = begin; i <= end; ++i) offsets_.push_back(r.offsets[i] - first);
+    const auto cut = [&](const auto& values) { return std::span(values).subspan(first, tokens); };
+    batch_.offsets = offsets_;
+    batch_.logp_sampler = cut(r.logp_sampler);
+    batch_.mask = cut(r.mask);
+    batch_.advantage = cut(scores.advantage);
+    if (!scores.reference.empty()) batch_.logp_ref = cut(scores.reference);
+    if (!scores.old.empty()) freeze(cut(scores.old));
   }
 
   void operator()(const MicroBatch& m) {
-    if (!frozen_) freeze(widen(m.logp));
     const std::vector<double> logp = widen(m.logp), entropy = widen(m.entropy);
+    if (!frozen_) {
+      own_old_ = logp;
+      freeze(own_old_);
+    }
     std::vector<double> dlogp(logp.size()), dentropy(m.dentropy.size());
     evaluate(batch_, prepared_, m.begin, m.end, {logp, entropy}, {dlogp, dentropy}, sums_);
     std::copy(dlogp.begin(), dlogp.end(), m.dlogp.begin());
@@ -170,10 +131,17 @@ class PolicyLoss {
   }
 
  private:
+  void freeze(std::span<const double> old) {
+    batch_.logp_old = old;
+    prepared_ = prepare(batch_, config_, step_);
+    frozen_ = true;
+  }
+
   LossConfig config_;
   int64_t step_;
+  std::vector<int64_t> offsets_;
   Batch batch_;
-  std::vector<double> logp_old_;
+  std::vector<double> own_old_;
   Prepared prepared_;
   MetricSums sums_;
   bool frozen_ = false;
@@ -183,6 +151,79 @@ int64_t input_tokens(const std::vector<Sequence>& sequences) {
   int64_t tokens = 0;
   for (const Sequence& s : sequences) tokens += static_cast<int64_t>(s.tokens.size()) - 1;
   return tokens;
+}
+
+/// Optimizer updates of one rollout: epochs times mini-batches.
+struct Schedule {
+  int64_t epochs, mini_batches;
+  int64_t responses;  ///< of a mini-batch
+  [[nodiscard]] int64_t updates() const { return epochs * mini_batches; }
+};
+
+Schedule schedule(const RlConfig& c) {
+  const int64_t prompts = c.ppo_mini_batch_size > 0 ? c.ppo_mini_batch_size : c.train_batch_size;
+  return {c.ppo_epochs, c.train_batch_size / prompts, prompts * c.n};
+}
+
+std::vector<double> token_advantages(const Rollout& r, const RlConfig& c) {
+  std::vector<double> rewards = r.rewards, per_token(r.mask.size());
+  for (size_t i = 0; i < rewards.size(); ++i) rewards[i] += r.penalties[i];
+  group_advantages(parse<AdvEstimator>(c.adv_estimator), c.n, rewards, rewards);
+  broadcast_advantage(r.offsets, rewards, per_token);
+  return per_token;
+}
+
+/// When one micro-batch holds the only update of the rollout, the training pass itself supplies the old
+/// log-probs; otherwise a scoring pass runs first.
+Scores score(const StageContext& ctx, const Position& at, const Rollout& r, StepRecord& record) {
+  const RlConfig& c = ctx.config.rl;
+  const auto temperature = static_cast<float>(c.temperature);
+  Scores scores;
+  scores.advantage = token_advantages(r, c);
+  std::vector<float> logp(r.mask.size());
+  if (schedule(c).updates() > 1 || input_tokens(r.sequences) > ctx.config.micro_tokens) {
+    const auto start = std::chrono::steady_clock::now();
+    guarded(ctx, at, r.sequences, [&] { ctx.engine.learner().score(r.sequences, temperature, logp, {}); });
+    scores.old = widen(logp);
+    record.seconds["learner_forward"] += seconds_since(start);
+  }
+  if (ctx.reference != nullptr) {
+    const auto start = std::chrono::steady_clock::now();
+    ctx.reference->score(r.sequences, temperature, logp);
+    scores.reference = widen(logp);
+    record.seconds["reference_forward"] = seconds_since(start);
+  }
+  return scores;
+}
+
+/// One optimizer update on the responses [begin, end).
+void update_policy(const StageContext& ctx, const Position& at, const Update& update, const Rollout& r,
+                   const Scores& scores, int64_t begin, int64_t end, StepRecord& record) {
+  const RlConfig& c = ctx.config.rl;
+  const auto entropy =
+      c.entropy_coeff != 0 ? Learner::EntropyGradient::wanted : Learner::EntropyGradient::none;
+  std::optional<PolicyLoss> loss;  // its constructor already refuses log-probs that are not finite
+  StepResult result;
+  guarded(ctx, at, r.sequences, [&] {
+    loss.emplace(r, scores, loss_config(c), begin, end, at.step);
+    result = ctx.engine.learner().accumulate(std::span(r.sequences).subspan(begin, end - begin),
+                                             static_cast<float>(c.temperature), entropy, std::ref(*loss));
+  });
+  finish(ctx, at, update, r.sequences, optimizer(ctx.config, learning_rate(c, at.step), c.weight_decay),
+         result, record);
+  for (const auto& [name, value] : loss->metrics())
+    record.metrics[name] += value / static_cast<double>(update.count);
+}
+
+/// Several updates share one gap: that of the whole rollout, before the first of them.
+void whole_gap(const Rollout& r, const Scores& scores, learn::Metrics& metrics) {
+  Batch batch;
+  batch.offsets = r.offsets;
+  batch.logp_sampler = r.logp_sampler;
+  batch.logp_old = scores.old;
+  batch.mask = r.mask;
+  batch.advantage = scores.advantage;
+  for (const auto& [name, value] : gap_metrics(batch)) metrics[name] = value;
 }
 
 }  // namespace
@@ -209,45 +250,24 @@ StepRecord sft_step(const StageContext& ctx, int64_t step) {
   record.metrics["loss"] = loss / static_cast<double>(tokens);
   const Position at{learn::Stage::sft, step};
   if (!std::isfinite(loss)) stop(ctx, at, sequences, "the loss is not finite; the update was not applied");
-  finish(ctx, at, sequences, optimizer(ctx.config, learning_rate(c, step), c.weight_decay), result, record);
+  finish(ctx, at, {}, sequences, optimizer(ctx.config, learning_rate(c, step), c.weight_decay), result,
+         record);
   return record;
 }
 
 StepRecord rl_step(const StageContext& ctx, learn::Stage stage, int64_t step) {
-  const RlConfig& c = ctx.config.rl;
   StepRecord record;
-  auto start = std::chrono::steady_clock::now();
-  const Rollout rollout = sample(ctx, stage, step);
+  const auto start = std::chrono::steady_clock::now();
+  const Rollout rollout = roll_out(ctx, stage, step, record);
   record.seconds["rollout"] = seconds_since(start);
-  record.tokens = rollout.prompt_tokens + rollout.offsets.back();
-  rollout_metrics(rollout, c, record.metrics);
-
-  std::vector<double> advantage(rollout.rewards.size()), per_token(rollout.mask.size());
-  group_advantages(parse<AdvEstimator>(c.adv_estimator), c.n, rollout.rewards, advantage);
-  broadcast_advantage(rollout.offsets, advantage, per_token);
-  PolicyLoss loss(rollout, loss_config(c), per_token, step);
-  Learner& learner = ctx.engine.learner();
-  const auto temperature = static_cast<float>(c.temperature);
   const Position at{stage, step};
-  StepResult result;
-  try {
-    if (input_tokens(rollout.sequences) > ctx.config.micro_tokens) {
-      start = std::chrono::steady_clock::now();
-      std::vector<float> logp(rollout.mask.size());
-      learner.score(rollout.sequences, temperature, logp, {});
-      loss.freeze(widen(logp));
-      record.seconds["learner_forward"] = seconds_since(start);
-    }
-    const auto entropy =
-        c.entropy_coeff != 0 ? Learner::EntropyGradient::wanted : Learner::EntropyGradient::none;
-    result = learner.accumulate(rollout.sequences, temperature, entropy, std::ref(loss));
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::non_finite) throw;
-    stop(ctx, at, rollout.sequences, fmt::format("{}; the update was not applied", error.what()));
+  const Schedule s = schedule(ctx.config.rl);
+  const Scores scores = score(ctx, at, rollout, record);
+  for (int64_t i = 0; i < s.updates(); ++i) {
+    const int64_t begin = i % s.mini_batches * s.responses;
+    update_policy(ctx, at, {i, s.updates()}, rollout, scores, begin, begin + s.responses, record);
   }
-  finish(ctx, at, rollout.sequences, optimizer(ctx.config, learning_rate(c, step), c.weight_decay), result,
-         record);
-  for (const auto& [name, value] : loss.metrics()) record.metrics[name] = value;
+  if (s.updates() > 1) whole_gap(rollout, scores, record.metrics);
   return record;
 }
 

@@ -20,12 +20,15 @@ struct StageContext {
   const Problems& problems;
   const io::Tokenizer& tokenizer;
   Engine& engine;
+  Reference* reference = nullptr;  ///< of the KL penalty; null without one
 };
 
 /// Supervised update `step` (from 0): mean negative log-likelihood over all response tokens of the batch.
 StepRecord sft_step(const StageContext& ctx, int64_t step);
 
-/// Policy update `step` (from 0) of the stage `stage`, whose index keys the sampling noise.
+/// Step `step` (from 0) of the stage `stage`, whose index keys the sampling noise: one rollout and one
+/// optimizer update, or ppo_epochs passes of several over the same rollout. The learner's old log-probs and
+/// all weights made from them are those before the first update.
 StepRecord rl_step(const StageContext& ctx, learn::Stage stage, int64_t step);
 
 }  // namespace minite::rl

@@ -27,6 +27,13 @@ TEST(Config, ClipAndThresholdRanges) {
   expect_refused({"clip_ratio_low = -0.1"}, [](auto& c) { c.clip_ratio_low = -0.1; });
   expect_refused({"clip_ratio_high = nan"}, [](auto& c) { c.clip_ratio_high = std::nan(""); });
   expect_refused({"clip_ratio_c = 1", "> 1"}, [](auto& c) { c.clip_ratio_c = 1.0; });
+  for (LossMode mode : {LossMode::gspo, LossMode::cispo}) {
+    expect_refused({"clip_ratio_c = 3", "loss_mode=" + std::string(name_of(mode))}, [&](auto& c) {
+      c.loss_mode = mode;
+      c.clip_ratio_c = 3.0;
+    });
+  }
+  expect_refused({"kl_loss_coef = -1"}, [](auto& c) { c.kl_loss_coef = -1; });
   expect_refused({"threshold low = -1"}, [](auto& c) { c.rollout_is_threshold.low = -1; });
   expect_refused({"threshold high = 0.5", ">= low (1)"}, [](auto& c) {
     c.rollout_is_threshold = {1.0, 0.5};
@@ -42,6 +49,17 @@ TEST(Config, ScaleFactorGoesWithItsMode) {
     c.loss_scale_factor = 0.0;
   });
   expect_refused({"no meaning", "seq-mean-token-mean"}, [](auto& c) { c.loss_scale_factor = 10.0; });
+}
+
+TEST(Config, RejectionAndNormalization) {
+  expect_refused({"rollout_is_batch_normalize", "rollout_is=none"},
+                 [](auto& c) { c.rollout_is_batch_normalize = true; });
+  expect_refused({"rollout_rs token_k2", "[1, 0]"}, [](auto& c) {
+    c.rollout_rs.push_back({RolloutRs::token_k2, 1.0, 0.0});
+  });
+  expect_refused({"rollout_rs veto", "nan"}, [](auto& c) {
+    c.rollout_rs.push_back({RolloutRs::veto, 0.0, std::nan("")});
+  });
 }
 
 TEST(Config, GateRanges) {

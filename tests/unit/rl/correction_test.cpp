@@ -57,6 +57,54 @@ TEST(Correction, SequenceRatioIsTheSum) {
   EXPECT_EQ(with(d, RolloutIs::sequence, {0.5, 3.0, OutOfRange::mask}).is_weight[7], 0.0);
 }
 
+// 0.012 a token over 100 tokens: the sum rejects what the geometric mean keeps.
+TEST(Correction, GeometricMeanDoesNotDependOnTheLength) {
+  Data d;
+  d.add(std::vector<double>(100, 0.012), 1);
+  LossConfig c;
+  c.rollout_rs = parse_rollout_rs("seq_sum_k1", "0.5_2");
+  EXPECT_EQ(prepare(d.batch(), c).is_sums.rejected, 100);  // 1 / exp(1.2) = 0.30
+  c.rollout_rs = parse_rollout_rs("seq_mean_k1", "0.5_2");
+  EXPECT_EQ(prepare(d.batch(), c).is_sums.rejected, 0);  // 1 / exp(0.012)
+  c.rollout_rs = parse_rollout_rs("seq_mean_k1", "0.98_1.02");
+  EXPECT_EQ(prepare(d.batch(), c).is_sums.rejected, 0);  // 0.98807
+  c.rollout_rs = parse_rollout_rs("seq_mean_k1", "0.99_1.01");
+  EXPECT_EQ(prepare(d.batch(), c).is_sums.rejected, 100);
+}
+
+TEST(Correction, BatchNormalizationDividesByTheMeanWeight) {
+  Data d;
+  d.add({std::log(0.5), std::log(1.5), std::log(9.0)}, 1);
+  d.add({std::log(2.0)}, 1);
+  LossConfig c;
+  c.loss_agg_mode = LossAggMode::token_sum;
+  c.rollout_is = RolloutIs::token;
+  c.rollout_is_batch_normalize = true;
+  const Prepared p = prepare(d.batch(), c);  // weights 0.5, 1.5, 2, 2: mean 1.5
+  EXPECT_DOUBLE_EQ(p.is_sums.weight, 6.0);
+  const Result token = run(d, p, 0, 2);
+  EXPECT_NEAR(token.dlogp[0], -0.5 / 1.5, 1e-15);
+  EXPECT_NEAR(token.dlogp[3], -2.0 / 1.5, 1e-15);
+  EXPECT_NEAR(token.loss, -4.0, 1e-14);
+  c.rollout_is = RolloutIs::sequence;
+  c.rollout_is_threshold = {0.0, 10.0, OutOfRange::truncate};
+  const Prepared s = prepare(d.batch(), c);  // 6.75 and 2, one each: mean 4.375
+  EXPECT_NEAR(s.is_sums.response_weight, 8.75, 1e-14);
+  EXPECT_NEAR(run(d, s, 0, 2).dlogp[3], -2.0 / 4.375, 1e-15);
+}
+
+TEST(Correction, NormalizingWeightsThatAreAllZeroIsHarmless) {
+  Data d;
+  d.add({5.0, 5.0}, 1);
+  LossConfig c;
+  c.rollout_is = RolloutIs::token;
+  c.rollout_is_threshold = parse_is_threshold("0.5_2");
+  c.rollout_is_batch_normalize = true;
+  const Result r = run(d, c);
+  EXPECT_EQ(r.loss, 0.0);
+  for (double g : r.dlogp) EXPECT_EQ(g, 0.0);
+}
+
 TEST(Correction, LogRatiosAreBoundedAt20) {
   Data d;
   d.add({800.0, -800.0}, 1);

@@ -26,6 +26,15 @@ std::vector<Case> cases() {
     c.rollout_is = RolloutIs::sequence;
     c.rollout_is_threshold = {0.2, 5.0, OutOfRange::mask};
     out.push_back({std::string(option.name) + " sequence mask", c});
+    LossConfig rejecting = c;
+    rejecting.rollout_is_batch_normalize = true;
+    rejecting.rollout_rs = parse_rollout_rs("token_k3,seq_mean_k1", "0.3,0.4_4");
+    out.push_back({std::string(option.name) + " normalized, rejecting", rejecting});
+    for (const Option& kl : options<KlLossType>()) {
+      c.kl_loss_type = parse<KlLossType>(kl.name);
+      c.kl_loss_coef = 0.7;
+      out.push_back({std::string(option.name) + " " + std::string(kl.name), c});
+    }
   }
   for (Normalization n : {Normalization::response, Normalization::global}) {
     for (const Option& scope : options<RepairScope>()) {
@@ -63,6 +72,7 @@ double tolerance(const Result& response) { return 5e-16 * (1.0 + std::abs(respon
 
 TEST(Gradient, MatchesCentralDifferences) {
   Data d = random_data({150, 64, 7, 90}, 11);
+  add_reference(d, 11);
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     const Prepared p = prepare(d.batch(), c.config);
@@ -80,6 +90,62 @@ TEST(Gradient, MatchesCentralDifferences) {
     }
     EXPECT_GT(clipped, 20);  // both branches are covered
     EXPECT_LT(clipped, 200);
+  }
+}
+
+// The straight-through gradient of gspo is the exact one where weights are equal within a response.
+TEST(Gradient, GspoMatchesCentralDifferences) {
+  Data d = random_data({150, 64, 7, 90, 40, 33}, 14);
+  for (const Option& option : options<LossAggMode>()) {
+    LossConfig c;
+    c.loss_mode = LossMode::gspo;
+    c.loss_agg_mode = parse<LossAggMode>(option.name);
+    c.clip_ratio_low = c.clip_ratio_high = 0.01;
+    c.rollout_is = RolloutIs::sequence;
+    c.rollout_is_threshold = {0.1, 5.0, OutOfRange::truncate};
+    if (c.loss_agg_mode == LossAggMode::seq_mean_token_sum_norm) c.loss_scale_factor = 300.0;
+    const Prepared p = prepare(d.batch(), c);
+    int clipped = 0;
+    for (std::int64_t i = 0; i < 6; ++i) {
+      const Result r = run(d, p, i, i + 1);
+      clipped += r.sums.clipped > 0 ? 1 : 0;
+      for (std::int64_t t = d.offsets[i]; t < d.offsets[i + 1]; ++t) {
+        if (d.mask[t] == 0) continue;
+        // All terms of the response move together, and so do their rounding errors.
+        EXPECT_NEAR(r.dlogp[t - d.offsets[i]], difference(d, d.live, t, p, i), 10 * tolerance(r))
+            << option.name;
+      }
+    }
+    EXPECT_GT(clipped, 0);
+    EXPECT_LT(clipped, 6);
+  }
+}
+
+// The gradient of cispo leaves out how the ratio moves: d(-c A l) = -A (c + l dc/dl), and dc/dl = c inside.
+TEST(Gradient, CispoDetachesTheRatio) {
+  Data d = random_data({150, 64, 7, 90}, 15);
+  for (double low : {0.2, 1.0}) {
+    LossConfig c;
+    c.loss_mode = LossMode::cispo;
+    c.loss_agg_mode = LossAggMode::token_mean;
+    c.clip_ratio_low = low;
+    c.rollout_is = RolloutIs::token;
+    const Prepared p = prepare(d.batch(), c);
+    int clipped = 0;
+    for (std::int64_t i = 0; i < 4; ++i) {
+      const Result r = run(d, p, i, i + 1);
+      for (std::int64_t t = d.offsets[i]; t < d.offsets[i + 1]; ++t) {
+        if (d.mask[t] == 0) continue;
+        const double ratio = std::exp(d.live[t] - d.old[t]);
+        const bool outside = ratio > 1.28 || ratio < 1.0 - low;
+        clipped += outside ? 1 : 0;
+        const double g = r.dlogp[t - d.offsets[i]];
+        EXPECT_NE(g, 0.0);
+        EXPECT_NEAR(outside ? g : g * (1.0 + d.live[t]), difference(d, d.live, t, p, i), tolerance(r)) << t;
+      }
+      EXPECT_LE(r.sums.clipped, clipped);
+    }
+    EXPECT_GT(clipped, 20);
   }
 }
 

@@ -18,7 +18,22 @@ std::vector<LossConfig> configs() {
   LossConfig q2 = triage_config(Normalization::response);
   q2.triage.repair.scope = RepairScope::q2;
   q2.triage.gate.scope = GateScope::whole;
-  return {plain, ice, q2, triage_config(Normalization::response), triage_config(Normalization::global)};
+  LossConfig gspo = plain;
+  gspo.loss_mode = LossMode::gspo;
+  gspo.clip_ratio_c.reset();
+  gspo.kl_loss_coef = 0.1;
+  LossConfig cispo = gspo;
+  cispo.loss_mode = LossMode::cispo;
+  cispo.kl_loss_type = KlLossType::k2;
+  cispo.rollout_rs = parse_rollout_rs("token_k3,seq_mean_k1,seq_max_k2", "0.3,0.1_4,60");
+  cispo.rollout_is_batch_normalize = true;
+  return {plain,
+          ice,
+          q2,
+          gspo,
+          cispo,
+          triage_config(Normalization::response),
+          triage_config(Normalization::global)};
 }
 
 std::vector<double> metric_values(const Data& d, const Prepared& p, const Result& r) {
@@ -28,7 +43,8 @@ std::vector<double> metric_values(const Data& d, const Prepared& p, const Result
 }
 
 TEST(Mask, GarbageUnderTheMaskChangesNoBit) {
-  const Data clean = random_data({150, 64, 7, 200}, 21);
+  Data clean = random_data({150, 64, 7, 200}, 21);
+  add_reference(clean, 21);
   for (const LossConfig& c : configs()) {
     const Prepared p = prepare(clean.batch(), c);
     const Result expected = run(clean, p, 0, 4);
@@ -38,6 +54,7 @@ TEST(Mask, GarbageUnderTheMaskChangesNoBit) {
       for (std::size_t t = 0; t < dirty.mask.size(); ++t) {
         if (dirty.mask[t] != 0) continue;
         dirty.sampler[t] = dirty.old[t] = dirty.live[t] = dirty.advantage[t] = dirty.entropy[t] = garbage;
+        dirty.ref[t] = garbage;
       }
       const Prepared q = prepare(dirty.batch(), c);
       const Result r = run(dirty, q, 0, 4);
@@ -53,9 +70,11 @@ TEST(Mask, GarbageUnderTheMaskChangesNoBit) {
 
 // A fully masked response is skipped: same loss and counts as a batch without it.
 TEST(Mask, FullyMaskedResponseIsNotCounted) {
-  const Data without = random_data({40, 30}, 22);
-  Data with = random_data({40, 30}, 22);
+  Data without = random_data({40, 30}, 22);
+  add_reference(without, 22);
+  Data with = without;
   const std::vector<double> nan(129, std::numeric_limits<double>::quiet_NaN());
+  with.ref.insert(with.ref.end(), nan.begin(), nan.end());
   with.add(nan, 1.0, std::vector<std::uint8_t>(129, 0));
   for (const LossConfig& c : configs()) {
     const Prepared p = prepare(without.batch(), c);

@@ -33,7 +33,9 @@ TEST(Metrics, TableIsCompleteAndInOrder) {
   }
   LossConfig c = triage_config(Normalization::response);
   c.clip_ratio_c = 3.0;
-  const Data d = random_data({30, 40}, 41);
+  c.rollout_rs = parse_rollout_rs("token_k1", "0.5_2");
+  Data d = random_data({30, 40}, 41);
+  add_reference(d, 41);
   const Prepared p = prepare(d.batch(), c);
   const auto values = metrics(d.batch(), p, run(d, p, 0, 2).sums);
   ASSERT_EQ(values.size(), order.size());
@@ -50,6 +52,8 @@ TEST(Metrics, RowsThatDoNotApplyAreAbsent) {
   for (const auto& [name, value] : metrics(d.batch(), p, sums)) {
     EXPECT_FALSE(name.starts_with("triage_")) << name;
     EXPECT_NE(name, "entropy_loss");
+    EXPECT_NE(name, "kl_loss");
+    EXPECT_FALSE(name.starts_with("rollout_rs_")) << name;
     EXPECT_NE(name, "pg_clipfrac_lower");
   }
 }
@@ -113,6 +117,27 @@ TEST(Metrics, TriageRows) {
   EXPECT_NEAR(m.at("triage_repair_force_mean"), 2 * force / 3, 1e-14);
   EXPECT_DOUBLE_EQ(m.at("triage_repair_scope_token_fraction"), 2.0 / 3);
   EXPECT_NEAR(m.at("loss"), m.at("pg_loss") + m.at("triage_repair_contribution"), 1e-16);
+}
+
+// log_softmax(z / T) is not log_softmax(z) / T: a sampler that scales its log-probs afterwards shows as a
+// gap.
+TEST(Metrics, ScaledLogProbsAreAGap) {
+  const std::vector<double> logits = {2.0, 0.5, -1.0};
+  const double temperature = 0.6;
+  const auto log_softmax = [&](double t) {
+    double sum = 0.0;
+    for (double z : logits) sum += std::exp(z / t);
+    return logits[0] / t - std::log(sum);
+  };
+  Data d;
+  d.add({0.0}, 1.0);
+  d.old[0] = log_softmax(temperature);
+  d.sampler[0] = log_softmax(temperature);
+  EXPECT_EQ(gap_stats(d.batch()).abs_mean, 0.0);
+  d.sampler[0] = log_softmax(1.0) / temperature;
+  EXPECT_GT(gap_stats(d.batch()).abs_mean, 0.2);
+  d.sampler[0] = log_softmax(1.0);  // not tempered at all
+  EXPECT_GT(gap_stats(d.batch()).abs_mean, 0.1);
 }
 
 TEST(Metrics, PolicyRows) {

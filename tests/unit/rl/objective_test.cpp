@@ -55,6 +55,73 @@ TEST(Objective, DualClipHoldsNegativeAdvantages) {
   EXPECT_DOUBLE_EQ(one(std::log(5.0), -2.0).loss, 10.0);  // off by default
 }
 
+Result sequence(const std::vector<double>& log_ratios, double advantage, const LossConfig& c,
+                const std::vector<std::uint8_t>& mask = {}) {
+  Data d;
+  d.add(std::vector<double>(log_ratios.size(), 0.0), advantage, mask);
+  for (std::size_t t = 0; t < log_ratios.size(); ++t) d.live[t] = d.old[t] + log_ratios[t];
+  return run(d, c);
+}
+
+LossConfig mode(LossMode m, double low, double high) {
+  LossConfig c;
+  c.loss_mode = m;
+  c.clip_ratio_low = low;
+  c.clip_ratio_high = high;
+  return c;
+}
+
+// The ratio of a response is the geometric mean of its tokens' ratios, masked ones left out.
+TEST(Objective, GspoClipsTheGeometricMean) {
+  const LossConfig wide = mode(LossMode::gspo, 0.2, 0.28);
+  const Result r = sequence({0.3, 50.0, -0.1}, 2.0, wide, {1, 0, 1});
+  EXPECT_DOUBLE_EQ(r.loss, -2.0 * std::exp(0.1));
+  EXPECT_DOUBLE_EQ(r.dlogp[0], -std::exp(0.1));
+  EXPECT_EQ(r.dlogp[1], 0.0);
+  EXPECT_DOUBLE_EQ(r.dlogp[2], -std::exp(0.1));
+  EXPECT_DOUBLE_EQ(r.sums.ratio, 2.0 * std::exp(0.1));
+  const ObjectivePreset& preset = objective_preset("gspo");
+  const LossConfig narrow = mode(preset.loss_mode, preset.clip_ratio_low, preset.clip_ratio_high);
+  EXPECT_DOUBLE_EQ(sequence({0.001, 0.001}, 1.0, narrow).loss, -1.0004);
+  EXPECT_EQ(sequence({0.001, 0.001}, 1.0, narrow).dlogp[0], 0.0);
+  EXPECT_EQ(sequence({0.001, 0.001}, 1.0, narrow).sums.clipped, 2);
+  EXPECT_DOUBLE_EQ(sequence({-0.001, -0.001}, -1.0, narrow).loss, 0.9997);
+  EXPECT_DOUBLE_EQ(sequence({-0.001, -0.001}, 1.0, narrow).loss, -std::exp(-0.001));
+  // One token far off and one back: the mean is 0, nothing is clipped.
+  EXPECT_EQ(sequence({1.0, -1.0}, 1.0, narrow).sums.clipped, 0);
+}
+
+// Without the clamp before exp, a mean log-ratio of 100 makes inf * 0 = NaN in the whole batch.
+TEST(Objective, GspoBoundsTheExponent) {
+  const LossConfig c = mode(LossMode::gspo, 3e-4, 4e-4);
+  for (double mean : {100.0, 800.0, -800.0, 1e300}) {
+    for (double a : {1.0, -1.0}) {
+      const Result r = sequence({mean, mean, mean}, a, c);
+      EXPECT_TRUE(std::isfinite(r.loss)) << mean;
+      for (double g : r.dlogp) EXPECT_EQ(g, 0.0) << mean;
+    }
+  }
+  EXPECT_DOUBLE_EQ(sequence({100.0, 100.0}, -1.0, c).loss, std::exp(10.0));
+  EXPECT_DOUBLE_EQ(sequence({9.0, 9.0}, -1.0, c).dlogp[0], std::exp(9.0) / 2);
+}
+
+TEST(Objective, CispoKeepsTheGradientOfClippedTokens) {
+  const LossConfig both = mode(LossMode::cispo, 0.2, 0.28);
+  const OneToken up = one(std::log(1.5), 2.0, both);
+  EXPECT_DOUBLE_EQ(up.gradient, -1.28 * 2.0);
+  EXPECT_DOUBLE_EQ(up.loss, -1.28 * 2.0 * (-1.0 + std::log(1.5)));
+  EXPECT_EQ(up.sums.clipped, 1);
+  EXPECT_DOUBLE_EQ(one(std::log(1.5), -2.0, both).gradient, 1.28 * 2.0);  // whatever the sign of A
+  EXPECT_DOUBLE_EQ(one(std::log(0.5), 2.0, both).gradient, -0.8 * 2.0);
+  EXPECT_DOUBLE_EQ(one(std::log(1.1), 2.0, both).gradient, -1.1 * 2.0);
+  EXPECT_EQ(one(std::log(1.1), 2.0, both).sums.clipped, 0);
+  for (double low : {1.0, 5.0}) {
+    const LossConfig open = mode(LossMode::cispo, low, 0.28);
+    EXPECT_DOUBLE_EQ(one(std::log(0.01), 2.0, open).gradient, -0.02);
+    EXPECT_EQ(one(std::log(0.01), 2.0, open).sums.clipped, 0);
+  }
+}
+
 TEST(Objective, ExtremeLogRatiosStayFinite) {
   for (double x : {800.0, -800.0, 1e300, -1e300}) {
     for (double a : {1.0, -1.0}) {

@@ -30,6 +30,7 @@ class Random {
 struct Data {
   std::vector<std::int64_t> offsets = {0};
   std::vector<double> sampler, old, advantage, live, entropy;
+  std::vector<double> ref;  ///< empty: no KL reference
   std::vector<std::uint8_t> mask;
 
   /// Appends a response; gaps are old - sampler and the sampler's log-prob is -1 everywhere.
@@ -45,7 +46,7 @@ struct Data {
     offsets.push_back(static_cast<std::int64_t>(mask.size()));
   }
 
-  [[nodiscard]] Batch batch() const { return {offsets, sampler, old, mask, advantage}; }
+  [[nodiscard]] Batch batch() const { return {offsets, sampler, old, mask, advantage, ref}; }
 };
 
 /// Responses of the given lengths with gaps up to a few nats, 10 % masked tokens and advantages of both
@@ -69,6 +70,13 @@ inline Data random_data(const std::vector<std::int64_t>& lengths, std::uint64_t 
     d.offsets.push_back(static_cast<std::int64_t>(d.mask.size()));
   }
   return d;
+}
+
+/// Gives `d` reference log-probs up to a nat away from the live ones.
+inline void add_reference(Data& d, std::uint64_t seed) {
+  Random random(seed);
+  d.ref.clear();
+  for (double live : d.live) d.ref.push_back(live + random.uniform(-1.0, 1.0));
 }
 
 struct Result {

@@ -1,0 +1,122 @@
+// Runs with every objective and with what surrounds the loss: KL reference, rejection, dynamic sampling,
+// several updates a rollout. Matched execution keeps the gap at 0, and a killed run resumes to the same
+// bytes.
+#include "support/tiny_run.h"
+
+namespace minite {
+namespace {
+
+using nlohmann::json;
+using test_support::Child;
+using test_support::CommandResult;
+using test_support::holds;
+using test_support::json_lines;
+using test_support::kTinySteps;
+using test_support::same_files;
+using test_support::slurp;
+using test_support::TinyRuns;
+
+using Arguments = std::vector<std::string>;
+
+Arguments settings(const Arguments& assignments) {
+  Arguments all;
+  for (const std::string& a : assignments) all.insert(all.end(), {"--set", a});
+  return all;
+}
+
+/// Lines of the RL stage.
+std::vector<json> rl_lines(const TinyRuns& runs, const std::string& run) {
+  std::vector<json> lines;
+  for (const json& line : json_lines(runs / (run + "/metrics.jsonl"))) {
+    if (line["stage"] == "rl") lines.push_back(line);
+  }
+  return lines;
+}
+
+const Arguments kOffPolicy = {"rl.objective=cispo",       "rl.triage_normalization=global",
+                              "rl.kl_loss_coef=0.1",      "rl.filter_groups=true",
+                              "rl.max_num_gen_batches=2", "rl.ppo_epochs=2",
+                              "rl.ppo_mini_batch_size=2"};
+
+TEST(ObjectiveRun, EveryPresetTrainsWithoutAGap) {
+  const TinyRuns runs;
+  for (const std::string objective : {"grpo", "dr_grpo", "dapo", "gspo", "cispo"}) {
+    Arguments set = {"rl.objective=" + objective, "rl.triage=off", "contrast.steps=0"};
+    if (objective == "dr_grpo") set.push_back("rl.loss_scale_factor=32");
+    (void)runs.finish(runs.start(objective, settings(set)));
+    const auto lines = rl_lines(runs, objective);
+    ASSERT_EQ(lines.size(), 6U);
+    for (const json& line : lines) EXPECT_EQ(line["gap_max"], 0.0) << objective;
+  }
+  EXPECT_NE(slurp(runs / "grpo/metrics.jsonl"), slurp(runs / "dr_grpo/metrics.jsonl"));
+}
+
+TEST(ObjectiveRun, FirstUpdateIsAtTheReference) {
+  const TinyRuns runs;
+  (void)runs.finish(runs.start("run", settings({"rl.kl_loss_coef=0.1", "rl.lr=1e-2", "contrast.steps=0"})));
+  const auto lines = rl_lines(runs, "run");
+  EXPECT_EQ(lines.front()["kl_loss"], 0.0);  // the same weights and recipe: bit for bit
+  double later = 0.0;
+  for (const json& line : lines) later += line["kl_loss"].get<double>();
+  EXPECT_GT(later, 0.0);
+}
+
+TEST(ObjectiveRun, SeveralUpdatesShareOneRollout) {
+  const TinyRuns runs;
+  (void)runs.finish(runs.start("run", settings(kOffPolicy)));
+  bool moved = false;
+  for (const json& line : rl_lines(runs, "run")) {
+    EXPECT_EQ(line["gap_max"], 0.0);  // of the rollout, not of the moving weights
+    EXPECT_EQ(line["tis"], 1.0);
+    EXPECT_LE(line["num_gen_batches"], 2.0);
+    moved = moved || line["ppo_kl"] != 0.0;
+  }
+  EXPECT_TRUE(moved);
+}
+
+TEST(ObjectiveRun, ResumesToTheSameBytes) {
+  const TinyRuns runs;
+  (void)runs.finish(runs.start("whole", settings(kOffPolicy)));
+  Child child(runs.start("killed", settings(kOffPolicy)));
+  (void)child.kill_when([&] { return runs.lines("killed") >= 11; });
+  (void)runs.finish(runs.resume("killed"));
+  EXPECT_EQ(runs.lines("killed"), kTinySteps);
+  EXPECT_EQ(slurp(runs / "whole/metrics.jsonl"), slurp(runs / "killed/metrics.jsonl"));
+  EXPECT_TRUE(same_files(runs / "whole/checkpoints", runs / "killed/checkpoints"));
+}
+
+// Dynamic sampling begins with the rollout of a run without it.
+TEST(ObjectiveRun, FilterReplacesPromptsWithoutSignal) {
+  const TinyRuns runs;
+  (void)runs.finish(runs.start("plain", settings({"contrast.steps=0"})));
+  (void)runs.finish(runs.start(
+      "filtered", settings({"rl.filter_groups=true", "rl.max_num_gen_batches=4", "contrast.steps=0"})));
+  const json plain = rl_lines(runs, "plain").front(), filtered = rl_lines(runs, "filtered").front();
+  ASSERT_LT(plain["groups_with_signal"], 1.0);
+  EXPECT_GT(filtered["num_gen_batches"], 1.0);
+  EXPECT_GT(filtered["tokens"], plain["tokens"]);
+}
+
+TEST(ObjectiveRun, WarnsWhenMostTokensAreRejected) {
+  const TinyRuns runs;
+  const CommandResult result = runs.finish(
+      runs.start("run", settings({"rl.rollout_rs=seq_sum_k1", "rl.rollout_rs_threshold=0.9999_1.0001"})));
+  EXPECT_TRUE(holds(result.err, "warning: rollout_rs=seq_sum_k1")) << result.err;
+  for (const json& line : rl_lines(runs, "run")) EXPECT_EQ(line["rollout_rs_masked_fraction"], 0.0);
+}
+
+// After the first update of a step the weights before it are gone: half a step is never saved as its start.
+TEST(ObjectiveRun, AFailureBetweenTwoUpdatesSavesNothing) {
+  const TinyRuns runs;
+  (void)runs.finish(runs.start("sft", settings({"rl.steps=0", "contrast.steps=0"})));
+  const Arguments diverging = {"rl.lr=1e6", "rl.weight_decay=1e6", "rl.warmup_steps=0", "rl.ppo_epochs=40"};
+  const CommandResult result = test_support::run_minite(runs.start("run", settings(diverging)));
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_TRUE(holds(result.err, "rl step 1")) << result.err;
+  EXPECT_TRUE(holds(result.err, "Earlier updates of the step are lost")) << result.err;
+  EXPECT_EQ(slurp(runs.checkpoint("run", 8) / "model.safetensors"),
+            slurp(runs.checkpoint("sft", 8) / "model.safetensors"));
+}
+
+}  // namespace
+}  // namespace minite

@@ -1,0 +1,102 @@
+// A run's configuration: objective presets, spelling, contradictory pairs.
+#include "rl/run_config.h"
+
+#include "rl_support.h"
+
+namespace minite::rl::test {
+namespace {
+
+RunConfig valid() {
+  RunConfig c;
+  c.data.generator = "addition";
+  return c;
+}
+
+void expect_refused(const std::vector<std::string>& assignments, const std::vector<std::string>& parts) {
+  RunConfig c = valid();
+  expect_error(ErrorCode::invalid_argument, parts, [&] {
+    for (const std::string& a : assignments) set_assignment(c, a);
+    validate(c);
+  });
+}
+
+TEST(RunConfig, DefaultsAreTheGrpoPreset) {
+  RunConfig c = valid();
+  EXPECT_NO_THROW(validate(c));
+  const std::string before = to_yaml(c);
+  set_field(c, "rl.objective", "grpo");
+  EXPECT_EQ(to_yaml(c), before);
+}
+
+TEST(RunConfig, ObjectiveSetsWhatThePresetNames) {
+  for (const ObjectivePreset& preset : objective_presets()) {
+    RunConfig c = valid();
+    set_field(c, "rl.objective", preset.name);
+    EXPECT_EQ(c.rl.objective, preset.name);
+    const LossConfig loss = [&] {
+      c.rl.loss_scale_factor = preset.loss_agg_mode == LossAggMode::seq_mean_token_sum_norm ? 64.0 : 0.0;
+      c.rl.triage = "off";
+      return loss_config(c.rl);
+    }();
+    EXPECT_EQ(loss.loss_mode, preset.loss_mode) << preset.name;
+    EXPECT_EQ(loss.loss_agg_mode, preset.loss_agg_mode) << preset.name;
+    EXPECT_EQ(loss.clip_ratio_low, preset.clip_ratio_low) << preset.name;
+    EXPECT_EQ(loss.clip_ratio_high, preset.clip_ratio_high) << preset.name;
+    EXPECT_EQ(c.rl.adv_estimator, name_of(preset.adv_estimator)) << preset.name;
+    EXPECT_NO_THROW(validate(c)) << preset.name;
+    EXPECT_EQ(to_yaml(parse_config(to_yaml(c), "x.yaml")), to_yaml(c)) << preset.name;
+  }
+}
+
+TEST(RunConfig, TheObjectiveOfAFileIsAppliedFirst) {
+  for (const char* text :
+       {"rl: {objective: gspo, clip_ratio_low: 0.1}", "rl: {clip_ratio_low: 0.1, objective: gspo}",
+        "rl: {clip_ratio_low: 0.1}\nrl.objective: gspo"}) {
+    const RunConfig c = parse_config(text, "x.yaml");
+    EXPECT_EQ(c.rl.clip_ratio_low, 0.1) << text;
+    EXPECT_EQ(c.rl.clip_ratio_high, 4e-4) << text;
+    EXPECT_EQ(c.rl.loss_mode, "gspo") << text;
+  }
+}
+
+TEST(RunConfig, EveryOptionReachesTheLoss) {
+  RunConfig c = valid();
+  for (const char* a : {"rl.loss_mode=cispo", "rl.clip_ratio_low=1", "rl.kl_loss_coef=0.01",
+                        "rl.kl_loss_type=k2", "rl.rollout_is_batch_normalize=true",
+                        "rl.rollout_rs=seq_mean_k1,veto", "rl.rollout_rs_threshold=0.99_1.01,1e-4"}) {
+    set_assignment(c, a);
+  }
+  EXPECT_NO_THROW(validate(c));
+  const LossConfig loss = loss_config(c.rl);
+  EXPECT_EQ(loss.loss_mode, LossMode::cispo);
+  EXPECT_EQ(loss.clip_ratio_low, 1.0);
+  EXPECT_EQ(loss.kl_loss_coef, 0.01);
+  EXPECT_EQ(loss.kl_loss_type, KlLossType::k2);
+  EXPECT_TRUE(loss.rollout_is_batch_normalize);
+  ASSERT_EQ(loss.rollout_rs.size(), 2U);
+  EXPECT_EQ(loss.rollout_rs[0].statistic, RolloutRs::seq_mean_k1);
+  EXPECT_EQ(loss.rollout_rs[1].statistic, RolloutRs::veto);
+}
+
+TEST(RunConfig, ContradictionsNameBothSides) {
+  expect_refused({"rl.objective=gspo", "rl.clip_ratio_c=3"}, {"clip_ratio_c = 3", "loss_mode=gspo"});
+  expect_refused({"rl.objective=dapo"},
+                 {"normalization=response", "loss_agg_mode=token-mean", "turn TRIAGE off"});
+  expect_refused({"rl.objective=dr_grpo", "rl.triage=off"}, {"loss_scale_factor", "seq-mean-token-sum-norm"});
+  expect_refused({"rl.rollout_is=none", "rl.rollout_is_batch_normalize=true"},
+                 {"rollout_is_batch_normalize", "rollout_is=none"});
+  expect_refused({"rl.rollout_rs=veto"}, {"rollout_rs=veto", "rollout_rs_threshold"});
+  expect_refused({"rl.rollout_rs_threshold=2"}, {"rollout_rs_threshold '2'", "rollout_rs=none"});
+  expect_refused({"rl.train_batch_size=16", "rl.ppo_mini_batch_size=5"},
+                 {"rl.ppo_mini_batch_size=5", "rl.train_batch_size=16"});
+  expect_refused({"rl.ppo_epochs=0"}, {"rl.ppo_epochs=0"});
+  expect_refused({"rl.max_num_gen_batches=0"}, {"rl.max_num_gen_batches=0"});
+  expect_refused({"rl.overlong_buffer_len=97"}, {"rl.overlong_buffer_len=97", "96"});
+  expect_refused({"rl.overlong_penalty_factor=-1"}, {"rl.overlong_penalty_factor=-1"});
+  expect_refused({"rl.filter_groups=true", "rl.train_batch_size=1048576", "rl.n=16"}, {"10 rollouts"});
+  expect_refused({"rl.objective=ppo"}, {"objective 'ppo'", "dapo"});
+  expect_refused({"rl.kl_loss_type=kl"}, {"kl_loss_type 'kl'", "low_var_kl"});
+}
+
+}  // namespace
+}  // namespace minite::rl::test
