@@ -1,6 +1,7 @@
 #pragma once
 // Quantize, decode and multiply: the numerics of the engine for programs that bring their own memory.
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -46,6 +47,19 @@ void qgemm(Runtime& runtime, const QTensor& a, const QTensor& b, const TensorVie
 void qgemm(Runtime& runtime, const TensorView& a, const QTensor& b, const TensorView& y);
 /// The same with two dense operands.
 void qgemm(Runtime& runtime, const TensorView& a, const TensorView& b, const TensorView& y);
+
+/// Groups of consecutive rows: group g owns rows [offset[g], offset[g+1]) of the packed x [R,K]; offset
+/// starts at 0, ascends and ends at R. out[g] = Q(those rows) along the rows; that of an empty group is not
+/// touched.
+void group_quantize(Runtime& runtime, const TensorView& x, std::span<const int32_t> offset,
+                    std::span<const QTensor> out);
+/// Rows of group g of y[R,N] = rows of group g of a[R,K] times b[g][N,K]^T: the bits of one qgemm a group.
+/// All of b share one format. An empty group costs nothing.
+void group_qgemm(Runtime& runtime, const QTensor& a, std::span<const int32_t> offset,
+                 std::span<const QTensor> b, const TensorView& y);
+/// The same with a dense left operand, bf16 or f32.
+void group_qgemm(Runtime& runtime, const TensorView& a, std::span<const int32_t> offset,
+                 std::span<const QTensor> b, const TensorView& y);
 
 /// The kernel and accumulation order that qgemm(a, b) uses for N x K weights, in words.
 [[nodiscard]] std::string describe_qgemm(Runtime& runtime, FormatId a, FormatId b, DType y, int64_t n,

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/thread_pool.h"
-#include "ops/args.h"
+#include "ops/moe_args.h"
 
 namespace minite {
 
@@ -53,6 +53,13 @@ struct OpTable {
   void (*swiglu_backward)(const SwigluBackwardArgs&, const Exec&);
   void (*swiglu_quantize)(const SwigluQuantizeArgs&, const Exec&);
   void (*add)(const AddArgs&, const Exec&);
+  void (*route)(const RouteArgs&, const Exec&);
+  void (*route_backward)(const RouteBackwardArgs&, const Exec&);
+  void (*router_balance)(const RouterBalanceArgs&, const Exec&);
+  void (*dispatch)(const DispatchArgs&, const Exec&);
+  void (*permute)(const PermuteArgs&, const Exec&);
+  void (*combine)(const CombineArgs&, const Exec&);
+  void (*combine_backward)(const CombineBackwardArgs&, const Exec&);
   void (*embedding)(const EmbeddingArgs&, const Exec&);
   void (*embedding_backward)(const EmbeddingBackwardArgs&, const Exec&);
   void (*logprob)(const LogprobArgs&, const Exec&);

@@ -22,6 +22,20 @@ void swiglu(const Context& ctx, const SwigluArgs& args);
 void swiglu_backward(const Context& ctx, const SwigluBackwardArgs& args);
 void swiglu_quantize(const Context& ctx, const SwigluQuantizeArgs& args);
 void add(const Context& ctx, const AddArgs& args);
+
+void route(const Context& ctx, const RouteArgs& args);
+void route_backward(const Context& ctx, const RouteBackwardArgs& args);
+double router_balance(const Context& ctx, const TensorView& prob, const Groups& groups);
+void dispatch(const Context& ctx, const DispatchArgs& args);
+void permute(const Context& ctx, const PermuteArgs& args);
+void combine(const Context& ctx, const CombineArgs& args);
+void combine_backward(const Context& ctx, const CombineBackwardArgs& args);
+void group_quantize(const Context& ctx, const GroupQuantizeArgs& args);
+/// Runs `plan` once for each group that has rows: the same bits as one gemm() a group.
+void group_gemm(const Context& ctx, const GemmPlan& plan, const GroupGemmArgs& args);
+/// The same for weight gradients. `plan` was made for the largest K, the rows of the largest group at least.
+void group_wgrad(const Context& ctx, const GemmPlan& plan, const GroupWgradArgs& args);
+
 void embedding(const Context& ctx, const EmbeddingArgs& args);
 void embedding_backward(const Context& ctx, const EmbeddingBackwardArgs& args);
 void logprob(const Context& ctx, const LogprobArgs& args);

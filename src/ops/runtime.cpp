@@ -1,6 +1,9 @@
 // The public ops of include/minite/ops.h: a Runtime is a context that owns its threads and scratch.
+#include <vector>
+
 #include "backends/registry.h"
 #include "core/env.h"
+#include "core/fail.h"
 #include "core/memory.h"
 #include "minite/ops.h"
 #include "ops/ops.h"
@@ -29,6 +32,17 @@ void multiply(Runtime::State& state, const Operand& a, const Operand& b, const T
   const Context ctx = state.context(plan.scratch(a.rows(), state.pool.threads()));
   ops::gemm(ctx, plan, {a, b, {}, y, Output::overwrite});
 }
+
+void multiply_groups(Runtime::State& state, const Operand& a, std::span<const int32_t> offset,
+                     std::span<const QTensor> b, const TensorView& y) {
+  require(!b.empty(), "group_qgemm: no groups");
+  std::vector<Operand> weights;
+  for (const QTensor& w : b) weights.push_back(Operand::of(w));
+  const GemmProblem problem{a.format(), weights.front().format(), y.dtype, b.front().rows, a.depth()};
+  const GemmPlan plan = plan_gemm(state.table, problem, Policy{}, "group_qgemm");
+  const Context ctx = state.context(plan.scratch(a.rows(), state.pool.threads()));
+  ops::group_gemm(ctx, plan, {a, {offset}, weights, y});
+}
 }  // namespace
 
 Runtime::Runtime(std::string_view backend, int threads) : state_(std::make_unique<State>(backend, threads)) {}
@@ -54,6 +68,18 @@ void qgemm(Runtime& runtime, const TensorView& a, const QTensor& b, const Tensor
 }
 void qgemm(Runtime& runtime, const TensorView& a, const TensorView& b, const TensorView& y) {
   multiply(runtime.state(), Operand::of(a), Operand::of(b), y);
+}
+void group_quantize(Runtime& runtime, const TensorView& x, std::span<const int32_t> offset,
+                    std::span<const QTensor> out) {
+  ops::group_quantize(runtime.state().context(0), {x, {offset}, Orientation::rows, out});
+}
+void group_qgemm(Runtime& runtime, const QTensor& a, std::span<const int32_t> offset,
+                 std::span<const QTensor> b, const TensorView& y) {
+  multiply_groups(runtime.state(), Operand::of(a), offset, b, y);
+}
+void group_qgemm(Runtime& runtime, const TensorView& a, std::span<const int32_t> offset,
+                 std::span<const QTensor> b, const TensorView& y) {
+  multiply_groups(runtime.state(), Operand::of(a), offset, b, y);
 }
 std::string describe_qgemm(Runtime& runtime, FormatId a, FormatId b, DType y, int64_t n, int64_t k) {
   return to_string(plan_gemm(runtime.state().table, {a, b, y, n, k}, Policy{}, "qgemm"));

@@ -7,7 +7,9 @@
 #include "backends/ref/logprob.h"
 #include "backends/ref/norm.h"
 #include "backends/ref/optimizer.h"
+#include "backends/ref/permute.h"
 #include "backends/ref/quantize.h"
+#include "backends/ref/route.h"
 
 namespace minite::ref {
 namespace {
@@ -53,6 +55,19 @@ constexpr OpTable kTable = {
     .swiglu_backward = MINITE_TYPED(swiglu_backward, SwigluBackwardArgs, x),
     .swiglu_quantize = swiglu_quantize,
     .add = MINITE_TYPED(add, AddArgs, y),
+    .route = [](const RouteArgs& args, const Exec&) {
+      if (args.logits.dtype == DType::f64) return route<double>(args);
+      route<float>(args);
+    },
+    .route_backward = [](const RouteBackwardArgs& args, const Exec&) {
+      if (args.prob.dtype == DType::f64) return route_backward<double>(args);
+      route_backward<float>(args);
+    },
+    .router_balance = [](const RouterBalanceArgs& args, const Exec&) { router_balance(args); },
+    .dispatch = [](const DispatchArgs& args, const Exec&) { dispatch(args); },
+    .permute = MINITE_TYPED(permute, PermuteArgs, y),
+    .combine = MINITE_TYPED(combine, CombineArgs, y),
+    .combine_backward = MINITE_TYPED(combine_backward, CombineBackwardArgs, dx),
     .embedding = MINITE_TYPED(embedding, EmbeddingArgs, y),
     .embedding_backward = MINITE_TYPED(embedding_backward, EmbeddingBackwardArgs, dy),
     .logprob = [](const LogprobArgs& args, const Exec&) {

@@ -96,6 +96,44 @@ TEST(Runtime, ProductIsTheOneOfTheDecodedOperands) {
   EXPECT_EQ(std::memcmp(y.data(), y_ref.data(), y.size() * sizeof(float)), 0);
 }
 
+TEST(Runtime, GroupsAreOneProductEach) {
+  constexpr int64_t kRows = 7, kN = 9, kK = 64;
+  const std::vector<int32_t> offset = {0, 0, 4, 4, 7};
+  const std::vector<float> x = ramp(kRows, kK, 0.01f);
+  Runtime runtime("auto", 2);
+  Quantized a(kRow, kRows, kK);
+  std::vector<QTensor> parts, b;
+  std::vector<Quantized> weights;
+  std::vector<float> whole(kRows * kN), each(kRows * kN);
+  for (size_t g = 0; g + 1 < offset.size(); ++g) {
+    parts.push_back(a.q.slice_rows(offset[g], offset[g + 1] - offset[g]));
+    std::vector<float> w = ramp(kN, kK, 0.02f * static_cast<float>(g + 1));
+    weights.emplace_back(kRow, kN, kK);
+    quantize(runtime, TensorView(w.data(), kN, kK), weights.back().q);
+    b.push_back(weights.back().q);
+  }
+  const TensorView xs(const_cast<float*>(x.data()), kRows, kK);
+  group_quantize(runtime, xs, offset, parts);
+  Quantized one(kRow, kRows, kK);
+  quantize(runtime, xs, one.q);
+  EXPECT_EQ(std::memcmp(a.q.codes, one.q.codes, static_cast<size_t>(kRows * a.q.code_stride())), 0);
+  group_qgemm(runtime, a.q, offset, b, TensorView(whole.data(), kRows, kN));
+  for (size_t g = 0; g < b.size(); ++g)
+    qgemm(runtime, parts[g], b[g], TensorView(each.data() + offset[g] * kN, offset[g + 1] - offset[g], kN));
+  EXPECT_EQ(std::memcmp(whole.data(), each.data(), whole.size() * sizeof(float)), 0);
+
+  const TensorView y(whole.data(), kRows, kN);
+  expect_error(ErrorCode::invalid_argument, {"group_qgemm", "7 packed rows"}, [&] {
+    group_qgemm(runtime, a.q, std::vector<int32_t>{0, 1, 2, 3, 6}, b, y);
+  });
+  expect_error(ErrorCode::invalid_argument, {"group_qgemm", "group 1", "row 5"}, [&] {
+    group_qgemm(runtime, a.q, std::vector<int32_t>{0, 5, 2, 3, 7}, b, y);
+  });
+  expect_error(ErrorCode::invalid_argument, {"group_qgemm", "b has 4", "3"}, [&] {
+    group_qgemm(runtime, xs, std::vector<int32_t>{0, 1, 2, 7}, b, y);
+  });
+}
+
 TEST(Runtime, ShapesThatDoNotFitAreNamed) {
   Runtime runtime("auto", 1);
   std::vector<float> x = ramp(4, 32, 1.0f), y(16);
