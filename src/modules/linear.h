@@ -57,13 +57,15 @@ class Linear {
   [[nodiscard]] const ResolvedLinear& resolved() const { return resolved_; }
   [[nodiscard]] const QLinearParams& params() const { return resolved_.params; }
   [[nodiscard]] const LinearNeeds& needs() const { return needs_; }
+  [[nodiscard]] const GemmPlan& fprop_plan() const { return fprop_; }
+  [[nodiscard]] const GemmPlan& dgrad_plan() const { return dgrad_; }
+  [[nodiscard]] GemmPlan wgrad_plan(int64_t rows) const;
   [[nodiscard]] int64_t n() const { return resolved_.module.n; }
   [[nodiscard]] int64_t k() const { return resolved_.module.k; }
   /// The forward and dgrad plans in words; wgrad depends on the rows and is planned on the same backend.
   [[nodiscard]] std::vector<std::string> plans() const;
 
  private:
-  [[nodiscard]] GemmPlan wgrad_plan(int64_t rows) const;
   void dgrad(const Context& ctx, Arena& temp, const TensorView& dy, const LinearWeights& w,
              const TensorView& dx) const;
   void wgrad(const Context& ctx, Arena& temp, const TensorView& dy, const LinearSaved& saved,
