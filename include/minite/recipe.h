@@ -65,7 +65,8 @@ struct LinearModule {
   int layer = -1;       ///< -1 outside the layers
   int64_t n = 0;        ///< output features
   int64_t k = 0;        ///< input features
-  bool covered = true;  ///< false for modules that stay high precision by default (lm_head)
+  bool covered = true;  ///< false for modules that stay high precision by default (lm_head, router)
+  int64_t count = 1;    ///< weights of this shape that share the name and the recipe: experts
 };
 
 /// The numerics that a module got, and why.

@@ -69,8 +69,9 @@ std::string layers_text(std::span<const ResolvedLinear> layers) {
   Table table({"layer", "N x K", "recipe", "because"});
   for (const LayerGroup& group : groups) {
     const LinearModule& module = group.first->module;
-    table.add(
-        {group.name(), fmt::format("{} x {}", module.n, module.k), group.first->recipe, group.first->reason});
+    const std::string times = module.count == 1 ? "" : fmt::format(", {} times", module.count);
+    table.add({group.name(), fmt::format("{} x {}{}", module.n, module.k, times), group.first->recipe,
+               group.first->reason});
   }
   const Coverage total = coverage(layers);
   return table.to_text() +

@@ -76,6 +76,7 @@ ordered_json to_json(std::span<const ResolvedLinear> layers) {
     row["layer"] = linear.module.layer;
     row["n"] = linear.module.n;
     row["k"] = linear.module.k;
+    row["count"] = linear.module.count;
     row["recipe"] = linear.recipe;
     row["reason"] = linear.reason;
     out["layers"].push_back(std::move(row));

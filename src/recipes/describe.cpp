@@ -108,7 +108,7 @@ double Coverage::percent() const {
 Coverage coverage(std::span<const ResolvedLinear> layers) {
   Coverage c;
   for (const ResolvedLinear& linear : layers) {
-    const int64_t size = linear.module.n * linear.module.k;
+    const int64_t size = linear.module.n * linear.module.k * linear.module.count;
     c.parameters += size;
     if (linear.params.fprop.a.quantized() && linear.params.fprop.b.quantized()) c.quantized += size;
   }

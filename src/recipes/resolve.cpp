@@ -54,9 +54,9 @@ std::vector<Range> layer_ranges(const Rule& rule, const std::string& name, int n
   return ranges;
 }
 
-/// "*" speaks for the modules that quantization covers; other modules have to be named.
+/// "*" and "layers.3.*" speak for the modules that quantization covers; other modules have to be named.
 bool names_everything(std::string_view pattern) {
-  return pattern.find_first_not_of('*') == std::string_view::npos;
+  return pattern.substr(pattern.rfind('.') + 1).find_first_not_of('*') == std::string_view::npos;
 }
 
 bool matches(const Rule& rule, std::span<const Range> ranges, const LinearModule& module) {

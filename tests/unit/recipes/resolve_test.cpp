@@ -116,6 +116,19 @@ TEST(Resolve, NHasToFitTheBlocksOfDgrad) {
   EXPECT_NO_THROW((void)resolve("nvfp4_per_token_bf16_bwd", {}, modules, 1));
 }
 
+TEST(Resolve, ARouterHasToBeNamed) {
+  const std::vector<LinearModule> modules = {{"layers.0.o", 0, 64, 64, true},
+                                             {"layers.0.router", 0, 64, 64, false}};
+  const auto router = [&](const char* match) {
+    const std::vector<Rule> rules = {{match, {}, "nvfp4_per_token", 0, ""}};
+    return resolve("bf16", rules, modules, 1)[1].recipe;
+  };
+  EXPECT_EQ(router("*"), "bf16");
+  EXPECT_EQ(router("layers.0.*"), "bf16");
+  EXPECT_EQ(router("layers.*"), "bf16");
+  EXPECT_EQ(router("layers.*.router"), "nvfp4_per_token");
+}
+
 TEST(Resolve, MistakesInValuesAreErrors) {
   const std::vector<Rule> odd = {{"*", {1}, "bf16", 0, ""}};
   expect_error(ErrorCode::invalid_argument, {"pairs"},
@@ -134,6 +147,9 @@ TEST(Coverage, IsTheShareOfQuantizedParameters) {
   EXPECT_EQ(base.parameters, quantized + 128 * 64);
   EXPECT_DOUBLE_EQ(base.percent(), 100.0 * quantized / (quantized + 128 * 64));
   EXPECT_EQ(coverage({}).percent(), 0.0);
+  const std::vector<LinearModule> experts = {{"layers.0.experts.down", 0, 64, 32, true, 8},
+                                             {"layers.0.router", 0, 8, 64, false}};
+  EXPECT_EQ(coverage(resolve("nvfp4_per_token_bf16_bwd", {}, experts, 1)).quantized, 8 * 64 * 32);
 }
 
 }  // namespace
