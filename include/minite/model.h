@@ -19,6 +19,10 @@ struct ModelConfig {
   int64_t num_key_value_heads = 0;
   int64_t head_dim = 0;
   int64_t max_position_embeddings = 0;
+  int64_t num_experts = 0;            ///< experts of every layer; 0: one gated MLP of intermediate_size
+  int64_t num_experts_per_tok = 0;    ///< experts that a token goes to
+  int64_t moe_intermediate_size = 0;  ///< F of one expert
+  bool norm_topk_prob = false;        ///< weights of a token's experts sum to 1
   double rope_theta = 1e6;
   float rms_norm_eps = 1e-6f;
   bool tie_word_embeddings = false;
@@ -39,7 +43,9 @@ struct ModelConfig {
 [[nodiscard]] std::string to_json(const ModelConfig& config);
 
 /// Linear layers in execution order, lm_head last: "layers.L.qkv" [q;k;v], "layers.L.o",
-/// "layers.L.gate_up" [gate;up], "layers.L.down", "lm_head". A fused tensor is one quantization unit.
+/// "layers.L.gate_up" [gate;up], "layers.L.down", "lm_head". A mixture of experts has "layers.L.router",
+/// "layers.L.experts.gate_up" and "layers.L.experts.down" instead, with the n and k of one expert; all
+/// experts of a layer share one recipe. A fused tensor, and each expert's part, is one quantization unit.
 /// Throws what validate() throws.
 [[nodiscard]] std::vector<LinearModule> linear_modules(const ModelConfig& config);
 

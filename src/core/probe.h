@@ -7,7 +7,8 @@
 namespace minite {
 
 /// Receives values as they are produced. Module names are those of linear_modules() plus embed, attn_norm,
-/// attn, mlp_norm, act, final_norm and logits.
+/// attn, mlp_norm, act, final_norm and logits; with experts also experts.act (rows packed by expert, as those
+/// of experts.gate_up and experts.down) and experts, their sum.
 class Probe {
  public:
   virtual ~Probe() = default;

@@ -47,6 +47,13 @@ size_t response_tokens(std::span<const Sequence> sequences) {
   return count;
 }
 
+/// Tokens that a forward pass over all sequences reads: the last of each is a target only.
+int64_t input_tokens(std::span<const Sequence> sequences) {
+  int64_t count = 0;
+  for (const Sequence& s : sequences) count += static_cast<int64_t>(s.tokens.size()) - 1;
+  return count;
+}
+
 void check_limits(const LearnerLimits& limits, const ModelConfig& config) {
   require(limits.micro_tokens >= 1, "learner: micro_tokens={} must be positive", limits.micro_tokens);
   require(limits.max_length >= 1 && limits.max_length <= config.max_position_embeddings,
@@ -171,9 +178,26 @@ void Learner::score(std::span<const Sequence> sequences, float temperature, std:
   }
 }
 
+void Learner::add_router_stats(const Activations& act, double share, RouterStats& stats) const {
+  const ModelConfig& c = network_->config();
+  if (c.num_experts == 0) return;
+  stats.experts = c.num_experts;
+  stats.load.resize(static_cast<size_t>(c.num_hidden_layers * c.num_experts));
+  double sum = 0;
+  auto load = stats.load.begin();
+  for (const LayerActivations& layer : act.layers) {
+    const Groups groups = layer.mlp.router.groups();
+    for (int64_t e = 0; e < c.num_experts; ++e) *load++ += groups.rows(e);
+    sum += ops::router_balance(context_, layer.mlp.router.prob, groups);
+  }
+  stats.aux_loss += share * sum / static_cast<double>(c.num_hidden_layers);
+}
+
 StepResult Learner::accumulate(std::span<const Sequence> sequences, float temperature,
-                               EntropyGradient entropy, const Gradient& gradient) {
+                               EntropyGradient entropy, const Gradient& gradient,
+                               double router_aux_loss_coef) {
   StepResult result;
+  const auto all_inputs = static_cast<double>(input_tokens(sequences));
   weights_->zero_gradients();
   Stopwatch watch;
   for (int64_t begin = 0; begin < static_cast<int64_t>(sequences.size());) {
@@ -184,13 +208,17 @@ StepResult Learner::accumulate(std::span<const Sequence> sequences, float temper
                                       static_cast<int64_t>(batch.scored.size()), Keep::for_backward);
     forward(batch, act, temperature);
     result.times.forward += watch.lap();
+    const double share = static_cast<double>(batch.token.size()) / all_inputs;
+    add_router_stats(act, share, result.router);
+    const auto layers = static_cast<double>(network_->config().num_hidden_layers);
     const bool wanted = entropy == EntropyGradient::wanted;
     gradient({begin, end, batch.logp, batch.entropy, batch.dlogp,
               wanted ? std::span<float>(batch.dentropy) : std::span<float>()});
     network_->backward(
         context_, arena, batch.rows(), act,
         {batch.scored, batch.target, temperature, Packed::view(batch.lse), Packed::view(batch.entropy),
-         Packed::view(batch.dlogp), wanted ? Packed::view(batch.dentropy) : TensorView{}});
+         Packed::view(batch.dlogp), wanted ? Packed::view(batch.dentropy) : TensorView{},
+         static_cast<float>(router_aux_loss_coef * share / layers)});
     result.times.backward += watch.lap();
     result.tokens += static_cast<int64_t>(batch.token.size());
     begin = end;

@@ -41,10 +41,18 @@ struct StepTimes {
   double forward = 0, backward = 0, optimizer = 0;
 };
 
+/// Of the learner's forward passes of a step; empty without experts.
+struct RouterStats {
+  int64_t experts = 0;        ///< of one layer
+  std::vector<int64_t> load;  ///< [layers * experts] tokens that went to each expert
+  double aux_loss = 0;        ///< load-balancing loss, mean over layers, micro-batches weighted by tokens
+};
+
 struct StepResult {
   double grad_norm = 0;  ///< L2 norm of all main gradients before clipping
   float clip_scale = 1;  ///< what the gradient was multiplied with
   int64_t tokens = 0;    ///< tokens of the forward pass
+  RouterStats router;
   StepTimes times;
 };
 
@@ -63,9 +71,10 @@ class Learner {
   enum class EntropyGradient : uint8_t { none, wanted };
 
   /// Forward and backward over all sequences; `gradient` is called once a micro-batch, in order. Main
-  /// gradients hold the sum afterwards; weights are untouched.
+  /// gradients hold the sum afterwards; weights are untouched. With experts, the gradient includes
+  /// router_aux_loss_coef times RouterStats::aux_loss.
   StepResult accumulate(std::span<const Sequence> sequences, float temperature, EntropyGradient entropy,
-                        const Gradient& gradient);
+                        const Gradient& gradient, double router_aux_loss_coef = 0);
   /// Clips and applies the accumulated gradients as update `update` (1-based). Throws non_finite when their
   /// norm is not finite; nothing is applied then.
   void apply(const OptimizerConfig& config, int64_t update, StepResult& result);
@@ -81,6 +90,7 @@ class Learner {
   struct Packed;
   [[nodiscard]] int64_t micro_end(std::span<const Sequence> sequences, int64_t begin) const;
   void forward(const Packed& batch, Activations& act, float temperature);
+  void add_router_stats(const Activations& act, double share, RouterStats& stats) const;
 
   Weights* weights_;
   const Network* network_;

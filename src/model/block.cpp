@@ -32,24 +32,12 @@ void attention_forward(const Context& ctx, const BlockInput& in, LayerActivation
   ops::attention(ctx, {act.q, in.rows.seq, in.rows.pos, act.kv, c.num_attention_heads, act.o, act.lse});
 }
 
-void mlp_activation(const Context& ctx, const BlockInput& in, LayerActivations& act) {
-  const Linear& down = in.layer.down;
-  if (!down.needs().quantized_x) {
-    ops::swiglu(ctx, {act.gate_up, act.act});
-    down.forward(ctx, act.act, in.layer.down_w, act.out, act.down_linear);
-    return;
-  }
-  ops::swiglu_quantize(ctx, {{act.gate_up, act.act}, act.down_linear.xq});
-  down.forward_prequantized(ctx, act.act, in.layer.down_w, act.out, act.down_linear);
-}
-
 }  // namespace
 
 void block_forward(const Context& ctx, const BlockInput& in, LayerActivations& act) {
   const Layer& layer = in.layer;
-  const float eps = in.weights.config().rms_norm_eps;
-  layer.qkv.forward(ctx, act.x, weight(in, layer.attn_norm), eps, layer.qkv_w, act.attn_normed, act.qkv,
-                    act.attn);
+  layer.qkv.forward(ctx, act.x, weight(in, layer.attn_norm), in.weights.config().rms_norm_eps, layer.qkv_w,
+                    act.attn_normed, act.qkv, act.attn);
   ctx.observe(in.index, "attn_norm", act.attn_normed);
   ctx.observe(in.index, "qkv", act.qkv);
   attention_forward(ctx, in, act);
@@ -58,20 +46,12 @@ void block_forward(const Context& ctx, const BlockInput& in, LayerActivations& a
   ctx.observe(in.index, "o", act.mid);
   ops::add(ctx, {act.x, act.mid, act.mid});
 
-  layer.gate_up.forward(ctx, act.mid, weight(in, layer.mlp_norm), eps, layer.gate_up_w, act.mlp_normed,
-                        act.gate_up, act.mlp);
-  ctx.observe(in.index, "mlp_norm", act.mlp_normed);
-  ctx.observe(in.index, "gate_up", act.gate_up);
-  mlp_activation(ctx, in, act);
-  ctx.observe(in.index, "act", act.act);
-  ctx.observe(in.index, "down", act.out);
+  layer.mlp->forward(ctx, in.index, in.weights, act.mid, act.mlp, act.out);
   ops::add(ctx, {act.mid, act.out, act.out});
 }
 
 BlockGradients BlockGradients::place(Arena& arena, const ModelConfig& c, DType compute, int64_t rows) {
   BlockGradients g;
-  g.dact = arena.take_tensor(compute, rows, c.intermediate_size);
-  g.dgate_up = arena.take_tensor(compute, rows, 2 * c.intermediate_size);
   g.dnormed = arena.take_tensor(compute, rows, c.hidden_size);
   g.dmid = arena.take_tensor(compute, rows, c.hidden_size);
   g.do_ = arena.take_tensor(compute, rows, c.q_size());
@@ -115,11 +95,7 @@ void attention_backward(const Context& ctx, const BlockInput& in, const LayerAct
 void block_backward(const Context& ctx, const BlockInput& in, const LayerActivations& act,
                     const TensorView& dout, Arena& temp, const BlockGradients& g, const TensorView& dx) {
   const Layer& layer = in.layer;
-  layer.down.backward(ctx, temp, dout, act.down_linear, layer.down_w, g.dact, gradient(in, layer.down_p));
-  ops::swiglu_backward(ctx, {g.dact, act.gate_up, g.dgate_up});
-  layer.gate_up.backward(ctx, temp, g.dgate_up, act.mlp, weight(in, layer.mlp_norm), layer.gate_up_w,
-                         g.dnormed, dout, g.dmid, gradient(in, layer.gate_up_p),
-                         gradient(in, layer.mlp_norm));
+  layer.mlp->backward(ctx, temp, in.weights, act.mlp, {dout, g.dnormed, g.dmid, in.router_balance});
   layer.o.backward(ctx, temp, g.dmid, act.o_linear, layer.o_w, g.do_, gradient(in, layer.o_p));
   attention_backward(ctx, in, act, g);
   layer.qkv.backward(ctx, temp, g.dqkv, act.attn, weight(in, layer.attn_norm), layer.qkv_w, g.dnormed, g.dmid,

@@ -11,6 +11,7 @@ struct BlockInput {
   int index;  ///< layer number
   const Rows& rows;
   const TensorView& rope_table;
+  float router_balance = 0;  ///< d loss / d router_balance() of this layer; backward only
 };
 
 /// act.x -> act.out. Writes this batch's keys and values to act.kv, then attends to what act.kv holds:
@@ -19,7 +20,7 @@ void block_forward(const Context& ctx, const BlockInput& in, LayerActivations& a
 
 /// Working memory of block_backward for T rows.
 struct BlockGradients {
-  TensorView dact, dgate_up, dnormed, dmid, do_, dq, dk, dqkv;
+  TensorView dnormed, dmid, do_, dq, dk, dqkv;
   static BlockGradients place(Arena& arena, const ModelConfig& config, DType compute, int64_t rows);
 };
 

@@ -36,6 +36,13 @@ constexpr std::array<SizeField, 8> kSizes = {{
     {"max_position_embeddings", &ModelConfig::max_position_embeddings, int64_t{1} << 24},
 }};
 
+// Only of families whose MLP is a mixture of experts.
+constexpr std::array<SizeField, 3> kExpertSizes = {{
+    {"num_experts", &ModelConfig::num_experts, 4096},
+    {"num_experts_per_tok", &ModelConfig::num_experts_per_tok, 4096},
+    {"moe_intermediate_size", &ModelConfig::moe_intermediate_size, int64_t{1} << 22},
+}};
+
 struct TokenField {
   const char* name;
   int32_t ModelConfig::*member;
@@ -119,6 +126,24 @@ void check_limits(const Document& doc, const ModelFamily& family) {
   }
 }
 
+bool boolean(const Document& doc, const char* field, bool absent) {
+  const json* value = doc.find(field);
+  if (value == nullptr) return absent;
+  require(value->is_boolean(), "{}: {}={} must be true or false", doc.origin, field, shown(*value));
+  return value->get<bool>();
+}
+
+/// Fields of a mixture of experts; a family without experts leaves them at 0.
+void read_experts(const Document& doc, const ModelFamily& family, ModelConfig& config) {
+  if (family.mlp != MlpKind::experts) return;
+  for (const SizeField& field : kExpertSizes) {
+    const json* value = doc.find(field.name);
+    require(value != nullptr, "{}: {} is missing", doc.origin, field.name);
+    config.*field.member = integer(*value, field.name, doc.origin);
+  }
+  config.norm_topk_prob = boolean(doc, "norm_topk_prob", false);
+}
+
 void read_sizes(const Document& doc, ModelConfig& config) {
   for (const SizeField& field : kSizes) {
     if (const json* value = doc.find(field.name)) {
@@ -192,6 +217,20 @@ double shortest_double(float x) {
   return value;
 }
 
+void check_experts(const ModelConfig& c, const ModelFamily& family) {
+  const bool experts = family.mlp == MlpKind::experts;
+  for (const SizeField& field : kExpertSizes) {
+    const int64_t value = c.*field.member;
+    require(experts || value == 0, "{}={} but family {} has no experts; it must be 0", field.name, value,
+            family.name);
+    require(!experts || (value >= 1 && value <= field.max), "{}={} must be between 1 and {}", field.name,
+            value, field.max);
+  }
+  require(!experts || c.num_experts >= 2, "num_experts={} must be at least 2", c.num_experts);
+  require(c.num_experts_per_tok <= c.num_experts, "num_experts_per_tok={} must not exceed num_experts={}",
+          c.num_experts_per_tok, c.num_experts);
+}
+
 void check_rope_and_norm(const ModelConfig& c) {
   require(std::isfinite(c.rope_theta) && c.rope_theta > 0, "rope_theta={} must be positive and finite",
           c.rope_theta);
@@ -202,7 +241,7 @@ void check_rope_and_norm(const ModelConfig& c) {
 }  // namespace
 
 void ModelConfig::validate() const {
-  (void)model_family(family);
+  const ModelFamily& row = model_family(family);
   for (const SizeField& field : kSizes) {
     const int64_t value = this->*field.member;
     require(value >= 1 && value <= field.max, "{}={} must be between 1 and {}", field.name, value, field.max);
@@ -210,6 +249,7 @@ void ModelConfig::validate() const {
   require(num_attention_heads % num_key_value_heads == 0,
           "num_attention_heads={} must be a multiple of num_key_value_heads={}", num_attention_heads,
           num_key_value_heads);
+  check_experts(*this, row);
   require(head_dim % 2 == 0, "head_dim={} must be even: rotary embeddings turn pairs", head_dim);
   check_rope_and_norm(*this);
   for (const TokenField& field : kTokens) {
@@ -230,15 +270,13 @@ ModelConfig parse_model_config(const std::string& text, const std::string& origi
   ModelConfig config;
   config.family = family.name;
   read_sizes(doc, config);
+  read_experts(doc, family, config);
   read_tokens(doc, config);
   config.rope_theta = read_rope_theta(doc);
   if (const json* eps = doc.find("rms_norm_eps")) {
     config.rms_norm_eps = static_cast<float>(number(*eps, "rms_norm_eps", origin));
   }
-  if (const json* tie = doc.find("tie_word_embeddings")) {
-    require(tie->is_boolean(), "{}: tie_word_embeddings={} must be true or false", origin, shown(*tie));
-    config.tie_word_embeddings = tie->get<bool>();
-  }
+  config.tie_word_embeddings = boolean(doc, "tie_word_embeddings", false);
   try {
     config.validate();
   } catch (const Error& error) {
@@ -253,6 +291,12 @@ std::string to_json(const ModelConfig& config) {
   root["architectures"] = {family.hf_architecture};
   root["model_type"] = family.hf_model_type;
   for (const SizeField& field : kSizes) root[field.name] = config.*field.member;
+  if (family.mlp == MlpKind::experts) {
+    for (const SizeField& field : kExpertSizes) root[field.name] = config.*field.member;
+    root["norm_topk_prob"] = config.norm_topk_prob;
+    root["decoder_sparse_step"] = 1;
+    root["mlp_only_layers"] = ordered_json::array();
+  }
   root["rope_theta"] = config.rope_theta;
   root["rms_norm_eps"] = shortest_double(config.rms_norm_eps);
   root["tie_word_embeddings"] = config.tie_word_embeddings;

@@ -13,13 +13,6 @@ namespace {
 DType wide(DType compute) { return compute == DType::f64 ? DType::f64 : DType::f32; }
 FormatId stored_as(DType dtype) { return dtype == DType::bf16 ? FormatId::bf16 : FormatId::fp32; }
 
-const ResolvedLinear& find(const std::vector<ResolvedLinear>& resolved, const std::string& name) {
-  const auto it =
-      std::find_if(resolved.begin(), resolved.end(), [&](const auto& r) { return r.module.name == name; });
-  if (it == resolved.end()) fail(ErrorCode::internal, "no recipe was resolved for module '{}'", name);
-  return *it;
-}
-
 }  // namespace
 
 void fill_rope_table(const TensorView& table, double theta) {
@@ -58,32 +51,17 @@ Network::Network(const Weights& weights, WeightCache& cache, const std::vector<R
 
 Layer Network::make_layer(int index, WeightCache& cache, const std::vector<ResolvedLinear>& resolved,
                           const Policy& policy) const {
-  const std::string prefix = fmt::format("layers.{}.", index);
-  const auto module = [&](const char* name) -> const ResolvedLinear& {
-    return find(resolved, prefix + name);
-  };
-  const auto parameter = [&](const char* name) { return weights_->index(prefix + name); };
-  const auto forms = [&](const char* name) { return cache.add(prefix + name, module(name).params); };
-  return Layer{LayerNormLinear(module("qkv"), compute(), *table_, policy),
-               Linear(module("o"), compute(), *table_, policy),
-               LayerNormLinear(module("gate_up"), compute(), *table_, policy),
-               Linear(module("down"), compute(), *table_, policy),
-               forms("qkv"),
-               forms("o"),
-               forms("gate_up"),
-               forms("down"),
-               parameter("attn_norm"),
-               parameter("q_norm"),
-               parameter("k_norm"),
-               parameter("mlp_norm"),
-               parameter("qkv"),
-               parameter("o"),
-               parameter("gate_up"),
-               parameter("down")};
+  const LayerBuild build{fmt::format("layers.{}.", index), *weights_, cache, resolved, *table_, policy};
+  return Layer{
+      build.norm_linear("qkv"),     build.linear("o"),
+      build.forms("qkv"),           build.forms("o"),
+      build.parameter("attn_norm"), build.parameter("q_norm"),
+      build.parameter("k_norm"),    build.parameter("qkv"),
+      build.parameter("o"),         config().num_experts > 0 ? make_experts(build) : make_gated_mlp(build)};
 }
 
 LayerActivations Network::place_layer(Arena& arena, const Layer& layer, int64_t rows, Keep keep,
-                                      const SharedNormed& shared) const {
+                                      const SharedActivations& shared) const {
   const ModelConfig& c = config();
   const DType dtype = compute();
   const bool training = keep == Keep::for_backward;
@@ -98,7 +76,7 @@ LayerActivations Network::place_layer(Arena& arena, const Layer& layer, int64_t 
   const auto if_training = [&](int64_t cols) {
     return training ? arena.take_tensor(wide(dtype), rows, cols) : TensorView{};
   };
-  a.attn_normed = normed(layer.qkv.linear(), shared.attn);
+  a.attn_normed = normed(layer.qkv.linear(), shared.attn_normed);
   a.attn.rstd = if_training(1);
   a.attn.linear.xq = codes(layer.qkv.linear());
   a.qkv = arena.take_tensor(dtype, rows, c.qkv_size());
@@ -110,12 +88,7 @@ LayerActivations Network::place_layer(Arena& arena, const Layer& layer, int64_t 
   a.o = arena.take_tensor(dtype, rows, c.q_size());
   a.o_linear.xq = codes(layer.o);
   a.mid = arena.take_tensor(dtype, rows, c.hidden_size);
-  a.mlp_normed = normed(layer.gate_up.linear(), shared.mlp);
-  a.mlp.rstd = if_training(1);
-  a.mlp.linear.xq = codes(layer.gate_up.linear());
-  a.gate_up = arena.take_tensor(dtype, rows, 2 * c.intermediate_size);
-  a.act = arena.take_tensor(dtype, rows, c.intermediate_size);
-  a.down_linear.xq = codes(layer.down);
+  a.mlp = layer.mlp->place(arena, rows, keep, shared);
   a.out = arena.take_tensor(dtype, rows, c.hidden_size);
   return a;
 }
@@ -124,9 +97,10 @@ Activations Network::place(Arena& arena, int64_t rows, int64_t scored, Keep keep
   const ModelConfig& c = config();
   const DType dtype = compute();
   Activations act;
-  SharedNormed shared;
-  shared.attn = arena.take_tensor(dtype, rows, c.hidden_size);
-  shared.mlp = arena.take_tensor(dtype, rows, c.hidden_size);
+  SharedActivations shared;
+  shared.attn_normed = arena.take_tensor(dtype, rows, c.hidden_size);
+  shared.mlp_normed = arena.take_tensor(dtype, rows, c.hidden_size);
+  shared.packed = arena.take_tensor(dtype, rows * c.num_experts_per_tok, c.hidden_size);
   if (keep == Keep::for_backward) {
     act.embedded = arena.take_tensor(dtype, rows, c.hidden_size);
     for (const Layer& layer : layers_) act.layers.push_back(place_layer(arena, layer, rows, keep, shared));
@@ -160,7 +134,7 @@ int64_t Network::scratch(int64_t rows, int64_t max_keys, int threads) const {
   bytes = std::max(bytes, table_->gemm_scratch(wgrad, config().vocab_size, threads));
   for (const Layer& layer : layers_) {
     bytes = std::max({bytes, layer.qkv.linear().scratch(rows, threads), layer.o.scratch(rows, threads),
-                      layer.gate_up.linear().scratch(rows, threads), layer.down.scratch(rows, threads)});
+                      layer.mlp->scratch(rows, threads)});
   }
   return bytes;
 }
@@ -248,7 +222,7 @@ int64_t Network::backward_bytes(int64_t rows, int64_t scored) const {
   int64_t block = 0;
   for (const Layer& layer : layers_) {
     block = std::max({block, layer.qkv.linear().backward_bytes(rows), layer.o.backward_bytes(rows),
-                      layer.gate_up.linear().backward_bytes(rows), layer.down.backward_bytes(rows)});
+                      layer.mlp->backward_bytes(rows)});
   }
   return std::max(mark + head, measure.mark() + block);
 }
@@ -263,7 +237,7 @@ void Network::backward(const Context& ctx, Arena& temp, const Rows& rows, Activa
   temp.rewind(mark);
   const BlockGradients grads = BlockGradients::place(temp, config(), compute(), rows.size());
   for (size_t i = layers_.size(); i-- > 0;) {
-    const BlockInput in{*weights_, layers_[i], static_cast<int>(i), rows, rope_table_};
+    const BlockInput in{*weights_, layers_[i], static_cast<int>(i), rows, rope_table_, head.router_balance};
     block_backward(ctx, in, act.layers[i], dout, temp, grads, dx);
     std::swap(dout, dx);
   }
@@ -274,8 +248,8 @@ void Network::backward(const Context& ctx, Arena& temp, const Rows& rows, Activa
 std::vector<std::string> Network::plans() const {
   std::vector<std::string> all;
   for (const Layer& layer : layers_) {
-    for (const Linear* linear : {&layer.qkv.linear(), &layer.o, &layer.gate_up.linear(), &layer.down}) {
-      for (std::string& line : linear->plans()) all.push_back(std::move(line));
+    for (auto lines : {layer.qkv.linear().plans(), layer.o.plans(), layer.mlp->plans()}) {
+      for (std::string& line : lines) all.push_back(std::move(line));
     }
   }
   all.push_back("lm_head fprop: " + to_string(logits_));

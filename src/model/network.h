@@ -1,13 +1,13 @@
 #pragma once
 // One transformer forward for learner and sampler, and its backward.
 //
-// Legend: T rows (tokens of a packed batch), D hidden size, F intermediate size, Q = heads * head_dim,
-// KV = kv_heads * head_dim, V vocabulary, R scored rows.
+// Legend: T rows (tokens of a packed batch), D hidden size, Q = heads * head_dim, KV = kv_heads * head_dim,
+// V vocabulary, R scored rows.
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "model/weights.h"
+#include "model/mlp.h"
 
 namespace minite {
 
@@ -24,17 +24,10 @@ struct LayerActivations {
   TensorView lse;               ///< [T,heads]
   TensorView o;                 ///< [T,Q]
   LinearSaved o_linear;
-  TensorView mid;              ///< [T,D] after the attention residual
-  LayerNormLinear::Saved mlp;  ///< norm + gate_up
-  TensorView mlp_normed;       ///< [T,D]
-  TensorView gate_up;          ///< [T,2F]
-  TensorView act;              ///< [T,F]
-  LinearSaved down_linear;
+  TensorView mid;  ///< [T,D] after the attention residual
+  MlpActivations mlp;
   TensorView out;  ///< [T,D]
 };
-
-/// Whether a forward pass keeps what the backward pass needs.
-enum class Keep : uint8_t { nothing, for_backward };
 
 /// Keys and values of every layer for the sequences of a batch: freshly computed by this forward pass, or a
 /// cache that earlier passes filled.
@@ -46,11 +39,9 @@ struct KvSet {
 struct Layer {
   LayerNormLinear qkv;
   Linear o;
-  LayerNormLinear gate_up;
-  Linear down;
-  LinearWeights qkv_w, o_w, gate_up_w, down_w;
-  int64_t attn_norm, q_norm, k_norm, mlp_norm;  ///< parameter indices
-  int64_t qkv_p, o_p, gate_up_p, down_p;
+  LinearWeights qkv_w, o_w;
+  int64_t attn_norm, q_norm, k_norm, qkv_p, o_p;  ///< parameter indices
+  std::unique_ptr<const Mlp> mlp;
 };
 
 /// Working memory of one forward (and backward) pass; placed for the exact sizes of a batch.
@@ -95,6 +86,7 @@ class Network {
     float temperature = 1.0f;
     TensorView lse, entropy;     ///< [1,R] as logprob gave them
     TensorView dlogp, dentropy;  ///< [1,R]; dentropy may be absent
+    float router_balance = 0;    ///< d loss / d router_balance() of each layer, with experts
   };
   void backward(const Context& ctx, Arena& temp, const Rows& rows, Activations& act,
                 const HeadGradient& head) const;
@@ -111,12 +103,8 @@ class Network {
   static constexpr int64_t kLogitRows = 512;  ///< rows of logits held at once
 
  private:
-  /// The norm outputs that no backward pass reads share these two.
-  struct SharedNormed {
-    TensorView attn, mlp;
-  };
   [[nodiscard]] LayerActivations place_layer(Arena& arena, const Layer& layer, int64_t rows, Keep keep,
-                                             const SharedNormed& shared) const;
+                                             const SharedActivations& shared) const;
   [[nodiscard]] Layer make_layer(int index, WeightCache& cache, const std::vector<ResolvedLinear>& resolved,
                                  const Policy& policy) const;
   void backward_head(const Context& ctx, Arena& temp, Activations& act, const HeadGradient& head,

@@ -111,33 +111,53 @@ int64_t Weights::parameter_count() const {
   return count;
 }
 
-LinearWeights WeightCache::add(const std::string& name, const QLinearParams& params) {
+TensorView WeightCache::view(const TensorView& whole, const Part& part) const {
+  const int64_t rows = whole.rows / weights_->parameters()[part.parameter].spec.units;
+  return whole.slice_rows(part.unit * rows, rows);
+}
+
+LinearWeights WeightCache::forms(const Part& part, const QLinearParams& params) {
   const LinearNeeds needs(params);
-  const int64_t parameter = weights_->index(name);
-  const Parameter& p = weights_->parameters()[parameter];
+  const Parameter& p = weights_->parameters()[part.parameter];
+  const bool master = params.fprop.b.format == FormatId::fp32 && weights_->compute() == DType::bf16;
   LinearWeights w;
-  w.dense =
-      params.fprop.b.format == FormatId::fp32 && weights_->compute() == DType::bf16 ? p.master : p.weight;
-  if (needs.quantized_w) w.fprop = entry(parameter, params.fprop.b, Form::codes).q;
-  if (needs.dgrad_codes) w.dgrad = entry(parameter, params.dgrad.b, Form::transposed_codes).q;
-  if (needs.dequantized_w) w.dequantized = entry(parameter, params.fprop.b, Form::decoded).decoded;
+  w.dense = view(master ? p.master : p.weight, part);
+  if (needs.quantized_w) w.fprop = entry(part, params.fprop.b, Form::codes).q;
+  if (needs.dgrad_codes) w.dgrad = entry(part, params.dgrad.b, Form::transposed_codes).q;
+  if (needs.dequantized_w) w.dequantized = entry(part, params.fprop.b, Form::decoded).decoded;
   version_ = -1;
   return w;
 }
 
-WeightCache::Entry& WeightCache::entry(int64_t parameter, const QuantSpec& spec, Form form) {
-  for (const auto& e : entries_) {
-    if (e->parameter == parameter && e->spec == spec && e->form == form) return *e;
+LinearWeights WeightCache::add(const std::string& name, const QLinearParams& params) {
+  const std::vector<LinearWeights> units = add_units(name, params);
+  if (units.size() != 1)
+    fail(ErrorCode::internal, "{} has {} quantization units, expected 1", name, units.size());
+  return units.front();
+}
+
+std::vector<LinearWeights> WeightCache::add_units(const std::string& name, const QLinearParams& params) {
+  const int64_t parameter = weights_->index(name);
+  std::vector<LinearWeights> units;
+  for (int64_t unit = 0; unit < weights_->parameters()[parameter].spec.units; ++unit) {
+    units.push_back(forms({parameter, unit}, params));
   }
-  const Parameter& p = weights_->parameters()[parameter];
-  const QTensor* source = form == Form::decoded ? &entry(parameter, spec, Form::codes).q : nullptr;
+  return units;
+}
+
+WeightCache::Entry& WeightCache::entry(const Part& part, const QuantSpec& spec, Form form) {
+  for (Entry* e : of_parameter_[part.parameter]) {
+    if (e->part == part && e->spec == spec && e->form == form) return *e;
+  }
+  const QTensor* source = form == Form::decoded ? &entry(part, spec, Form::codes).q : nullptr;
+  const TensorView w = view(weights_->parameters()[part.parameter].weight, part);
   auto e = std::make_unique<Entry>();
-  e->parameter = parameter;
+  e->part = part;
   e->spec = spec;
   e->form = form;
   e->source = source;
-  const int64_t rows = form == Form::transposed_codes ? p.spec.cols : p.spec.rows;
-  const int64_t cols = form == Form::transposed_codes ? p.spec.rows : p.spec.cols;
+  const int64_t rows = form == Form::transposed_codes ? w.cols : w.rows;
+  const int64_t cols = form == Form::transposed_codes ? w.rows : w.cols;
   if (form == Form::decoded) {
     e->memory = Buffer(rows * cols * dtype_size(weights_->compute()));
     e->decoded = TensorView(e->memory.data(), weights_->compute(), rows, cols);
@@ -145,6 +165,7 @@ WeightCache::Entry& WeightCache::entry(int64_t parameter, const QuantSpec& spec,
     e->memory = Buffer(QTensor::bytes(spec, rows, cols));
     e->q = QTensor::place(spec, rows, cols, e->memory.data());
   }
+  of_parameter_[part.parameter].push_back(e.get());
   entries_.push_back(std::move(e));
   return *entries_.back();
 }
@@ -158,7 +179,7 @@ int64_t WeightCache::refresh(const Context& ctx) {
       continue;
     }
     const auto along = e->form == Form::codes ? Orientation::rows : Orientation::columns;
-    ops::quantize(ctx, {weights_->parameters()[e->parameter].weight, along, e->q});
+    ops::quantize(ctx, {view(weights_->parameters()[e->part.parameter].weight, e->part), along, e->q});
     ++quantized;
   }
   version_ = weights_->version();

@@ -68,6 +68,8 @@ class WeightCache {
   /// Registers what one linear layer needs of parameter `name`. The views stay valid for the life of the
   /// cache; their contents are those of the last refresh().
   LinearWeights add(const std::string& name, const QLinearParams& params);
+  /// The same for each quantization unit of the parameter (ParameterSpec::units).
+  std::vector<LinearWeights> add_units(const std::string& name, const QLinearParams& params);
 
   /// Requantizes everything when the weights have a new version; returns how many tensors were quantized.
   int64_t refresh(const Context& ctx);
@@ -76,8 +78,13 @@ class WeightCache {
  private:
   /// What is stored: codes of w, codes of w^T, or decoded codes.
   enum class Form : uint8_t { codes, transposed_codes, decoded };
+  /// One quantization unit of a parameter.
+  struct Part {
+    int64_t parameter, unit;
+    friend bool operator==(const Part&, const Part&) = default;
+  };
   struct Entry {
-    int64_t parameter;
+    Part part;
     QuantSpec spec;
     Form form;
     Buffer memory;
@@ -85,10 +92,13 @@ class WeightCache {
     TensorView decoded;  ///< decoded form
     const QTensor* source = nullptr;
   };
-  Entry& entry(int64_t parameter, const QuantSpec& spec, Form form);
+  [[nodiscard]] TensorView view(const TensorView& whole, const Part& part) const;
+  LinearWeights forms(const Part& part, const QLinearParams& params);
+  Entry& entry(const Part& part, const QuantSpec& spec, Form form);
 
   const Weights* weights_;
-  std::vector<std::unique_ptr<Entry>> entries_;  ///< codes before the decodings made from them
+  std::vector<std::unique_ptr<Entry>> entries_;          ///< codes before the decodings made from them
+  std::map<int64_t, std::vector<Entry*>> of_parameter_;  ///< the same by parameter
   int64_t version_ = -1;
 };
 

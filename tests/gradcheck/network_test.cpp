@@ -1,14 +1,33 @@
 // The whole model in FP64: every parameter's gradient of sum c_t logp_t + sum e_t entropy_t.
 #include "model/network.h"
 
+#include <array>
+
 #include "gradcheck/differences.h"
 #include "support/tiny_model.h"
 
 namespace minite::gradcheck {
 namespace {
 
-ModelConfig config(bool tied) {
+struct Variant {
+  const char* name;
+  bool tied, experts, norm_topk_prob;
+  float balance;  ///< coefficient of the load-balancing loss
+};
+constexpr std::array<Variant, 4> kVariants = {{{"untied", false, false, false, 0},
+                                               {"tied", true, false, false, 0},
+                                               {"experts", false, true, true, 0.25f},
+                                               {"plain_probabilities", false, true, false, 0}}};
+
+ModelConfig config(const Variant& v) {
   ModelConfig c;
+  if (v.experts) {
+    c.family = "qwen3_moe";
+    c.num_experts = 5;
+    c.num_experts_per_tok = 2;
+    c.moe_intermediate_size = 7;
+    c.norm_topk_prob = v.norm_topk_prob;
+  }
   c.vocab_size = 13;
   c.hidden_size = 12;
   c.intermediate_size = 10;
@@ -19,17 +38,18 @@ ModelConfig config(bool tied) {
   c.max_position_embeddings = 16;
   c.rope_theta = 100;
   c.rms_norm_eps = 1e-3f;
-  c.tie_word_embeddings = tied;
+  c.tie_word_embeddings = v.tied;
   return c;
 }
 
 /// Two packed sequences; every row but one is scored.
 class Model {
  public:
-  explicit Model(bool tied)
-      : weights(config(tied), DType::f64, Purpose::training),
+  explicit Model(const Variant& variant)
+      : weights(config(variant), DType::f64, Purpose::training),
+        balance_(variant.balance),
         cache_(weights),
-        network_(weights, cache_, resolve("fp32", {}, linear_modules(config(tied)), 2), ref::table(),
+        network_(weights, cache_, resolve("fp32", {}, linear_modules(config(variant)), 2), ref::table(),
                  Policy{}) {
     test_support::fill_strong(weights, 81);
     for (const int64_t length : {9, 5}) {
@@ -64,8 +84,9 @@ class Model {
     Arena arena(memory_);
     Activations act = place(arena);
     (void)forward(act);
-    network_.backward(ref_.context(), arena, rows(), act,
-                      {scored_, target_, kTemperature, lse_.view(), entropy_.view(), c_.view(), e_.view()});
+    network_.backward(
+        ref_.context(), arena, rows(), act,
+        {scored_, target_, kTemperature, lse_.view(), entropy_.view(), c_.view(), e_.view(), balance_});
   }
 
   Weights weights;
@@ -83,9 +104,16 @@ class Model {
     network_.gather(ref_.context(), hidden, scored_, act);
     const TensorView logits = network_.logits(ref_.context(), act, 0, static_cast<int64_t>(scored_.size()));
     ops::logprob(ref_.context(), {logits, target_, kTemperature, logp_.view(), entropy_.view(), lse_.view()});
-    return logp_.dot(c_) + entropy_.dot(e_);
+    double loss = logp_.dot(c_) + entropy_.dot(e_);
+    if (balance_ == 0.0f) return loss;
+    for (const LayerActivations& layer : act.layers) {
+      const RouterActivations& r = layer.mlp.router;
+      loss += static_cast<double>(balance_) * ops::router_balance(ref_.context(), r.prob, r.groups());
+    }
+    return loss;
   }
 
+  float balance_;
   WeightCache cache_;
   Network network_;
   Reference ref_;
@@ -96,9 +124,9 @@ class Model {
   Matrix c_{0, 0}, e_{0, 0}, logp_{0, 0}, entropy_{0, 0}, lse_{0, 0};
 };
 
-class WholeModel : public testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Embeddings, WholeModel, testing::Bool(),
-                         [](const auto& tied) { return std::string(tied.param ? "tied" : "untied"); });
+class WholeModel : public testing::TestWithParam<Variant> {};
+INSTANTIATE_TEST_SUITE_P(Of, WholeModel, testing::ValuesIn(kVariants),
+                         [](const auto& variant) { return std::string(variant.param.name); });
 
 TEST_P(WholeModel, GradientOfEveryParameter) {
   Model model(GetParam());

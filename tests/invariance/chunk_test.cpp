@@ -30,8 +30,7 @@ class Chunks : public RecipeTest {
 MINITE_RECIPES(Chunks, Which::row_local);
 
 TEST_P(Chunks, AnyPrefillSizeGivesTheBitsOfOnePass) {
-  for (const int64_t head_dim : {32, 24}) {
-    const ModelConfig config = tiny_config(head_dim);
+  for (const ModelConfig& config : {tiny_config(32), tiny_config(24), tiny_experts(24)}) {
     Weights weights(config, DType::bf16, Purpose::training);
     fill_strong(weights, 21);
     const auto tokens = random_tokens(kLength + 1, config.vocab_size, 1, 0);

@@ -47,15 +47,17 @@ void check_batch_sizes(const ModelConfig& config, const std::string& recipe, siz
 TEST_P(Gap, IsZeroForBatchesOf1To33) { check_batch_sizes(tiny_config(32, false), GetParam(), 1); }
 TEST_P(Gap, IsZeroForATiedModelWithRaggedHeads) { check_batch_sizes(tiny_config(24, true), GetParam(), 8); }
 
-TEST_P(Gap, IsZeroForAnySlotsPrefillThreadsAndBackend) {
-  const ModelConfig config = tiny_config(24, false);
+TEST_P(Gap, IsZeroForAMixtureOfExperts) { check_batch_sizes(tiny_experts(32, false), GetParam(), 4); }
+
+/// The same requests by any slots, prefill size, threads and backend.
+void check_everywhere(const ModelConfig& config, const std::string& recipe) {
   Weights weights(config, DType::bf16, Purpose::training);
   fill_strong(weights, 6);
   const auto requests = requests_of({1, 66, 17, 3, 126, 50, 63}, config.vocab_size);
   std::vector<Sample> expected;
   Scores learned;
   {
-    Sides sides(weights, {.recipe = GetParam()});
+    Sides sides(weights, {.recipe = recipe});
     expected = sides.sampler.generate(requests, params(6, 0.8f));
     learned = score(sides.learner, sequences_of(requests, expected), 0.8f);
     ASSERT_TRUE(same_bits(scores_of(expected), learned));
@@ -69,7 +71,7 @@ TEST_P(Gap, IsZeroForAnySlotsPrefillThreadsAndBackend) {
       for (const int64_t slots : {1, 3, 33}) {
         for (const int64_t prefill : {16, 4096}) {
           if (slow && (slots != 3 || threads == 3 || (threads == 1) != (prefill == 16))) continue;
-          Sides sides(weights, {GetParam(), table, threads, {slots, 192, prefill}, {512, 192}, {}});
+          Sides sides(weights, {recipe, table, threads, {slots, 192, prefill}, {512, 192}, {}});
           const std::string what =
               fmt::format("{} threads {} slots {} prefill {}", table->name, threads, slots, prefill);
           ASSERT_TRUE(same_bits(sides.sampler.generate(some, params(6, 0.8f)), want)) << what;
@@ -80,6 +82,13 @@ TEST_P(Gap, IsZeroForAnySlotsPrefillThreadsAndBackend) {
       }
     }
   }
+}
+
+TEST_P(Gap, IsZeroForAnySlotsPrefillThreadsAndBackend) {
+  check_everywhere(tiny_config(24, false), GetParam());
+}
+TEST_P(Gap, IsZeroForExpertsWithAnySlotsPrefillThreadsAndBackend) {
+  check_everywhere(tiny_experts(24, true), GetParam());
 }
 
 TEST_P(Gap, StatisticsAreExactlyZero) {

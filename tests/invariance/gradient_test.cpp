@@ -36,8 +36,9 @@ State update(const ModelConfig& config, const std::string& recipe, const OpTable
   Sides sides(weights, {recipe, &table, threads, {1, 80, 80}, {80, 80}, {Policy::Kind::fastest, {}}});
   State state;
   int micro = 0;
-  StepResult result =
-      sides.learner.accumulate(batch(), 0.9f, Learner::EntropyGradient::wanted, [&](const MicroBatch& m) {
+  StepResult result = sides.learner.accumulate(
+      batch(), 0.9f, Learner::EntropyGradient::wanted,
+      [&](const MicroBatch& m) {
         ++micro;
         state.logp.insert(state.logp.end(), m.logp.begin(), m.logp.end());
         state.entropy.insert(state.entropy.end(), m.entropy.begin(), m.entropy.end());
@@ -45,7 +46,8 @@ State update(const ModelConfig& config, const std::string& recipe, const OpTable
           m.dlogp[i] = i % 3 == 0 ? 0.75f : -1.0f / static_cast<float>(i + 1);
           m.dentropy[i] = 0.01f * static_cast<float>(i % 5);
         }
-      });
+      },
+      0.01);
   EXPECT_EQ(micro, 2);
   OptimizerConfig optimizer;
   optimizer.weight_decay = 0.1f;
@@ -64,7 +66,7 @@ State update(const ModelConfig& config, const std::string& recipe, const OpTable
 }
 
 TEST_P(Gradients, AreBitIdenticalOnEveryBackendWithAnyThreads) {
-  for (const ModelConfig& config : {tiny_config(32, true), tiny_config(24, false)}) {
+  for (const ModelConfig& config : {tiny_config(32, true), tiny_config(24, false), tiny_experts(24, false)}) {
     const State expected = update(config, GetParam(), fast_table(), 1);
     EXPECT_LT(expected.clip, 1.0f) << "clipping should take part";
     for (const OpTable* table : cpu_tables()) {
@@ -84,6 +86,9 @@ TEST_P(Gradients, RepeatBitForBit) {
   const State expected = update(tiny_config(), GetParam(), fast_table(), 3);
   for (int i = 0; i < 5; ++i)
     EXPECT_TRUE(update(tiny_config(), GetParam(), fast_table(), 3) == expected) << i;
+  const State experts = update(tiny_experts(), GetParam(), fast_table(), 3);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_TRUE(update(tiny_experts(), GetParam(), fast_table(), 3) == experts) << i;
 }
 
 /// A step on a model that has stepped before equals the same step on a copy that was restored.

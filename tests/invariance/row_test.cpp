@@ -151,8 +151,7 @@ PackedRun::Result beside(PackedRun& run, const std::vector<int32_t>& tokens,
   return all;
 }
 
-TEST_P(RowAlone, NetworkIgnoresOtherSequencesAndPoisonedMemory) {
-  const ModelConfig config = tiny_config(24);
+void check_network_alone(const ModelConfig& config, const std::string& recipe) {
   Weights weights(config, DType::bf16, Purpose::training);
   fill_strong(weights, 31);
   for (const OpTable* table : cpu_tables()) {
@@ -161,7 +160,7 @@ TEST_P(RowAlone, NetworkIgnoresOtherSequencesAndPoisonedMemory) {
       return random_tokens(n + 1, config.vocab_size, 6, stream);
     };
     const auto tokens = other(length, 0);
-    Sides sides(weights, {.recipe = GetParam(), .table = table, .threads = 3});
+    Sides sides(weights, {.recipe = recipe, .table = table, .threads = 3});
     PackedRun run(sides.network, *table, sides.pool, 5, 130);
     const PackedRun::Result alone = beside(run, tokens, {}, true);
     const auto shorter = std::vector{other(3, 1), other(length / 2, 2)};
@@ -182,6 +181,14 @@ TEST_P(RowAlone, NetworkIgnoresOtherSequencesAndPoisonedMemory) {
     logp.insert(logp.end(), b.logp.begin(), b.logp.end());
     EXPECT_TRUE(same_bits(logp, alone.logp)) << table->name << " in two pieces after poison";
   }
+}
+
+TEST_P(RowAlone, NetworkIgnoresOtherSequencesAndPoisonedMemory) {
+  check_network_alone(tiny_config(24), GetParam());
+}
+/// The neighbours change how many rows each expert gets.
+TEST_P(RowAlone, ExpertsIgnoreOtherSequencesAndPoisonedMemory) {
+  check_network_alone(tiny_experts(24), GetParam());
 }
 
 TEST_P(RowAlone, LearnerIgnoresLeftoversOfEarlierCalls) {

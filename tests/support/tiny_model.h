@@ -32,6 +32,17 @@ inline ModelConfig tiny_config(int64_t head_dim = 32, bool tied = false) {
   return c;
 }
 
+/// The same with 6 experts in every layer, 3 a token.
+inline ModelConfig tiny_experts(int64_t head_dim = 32, bool tied = false) {
+  ModelConfig c = tiny_config(head_dim, tied);
+  c.family = "qwen3_moe";
+  c.num_experts = 6;
+  c.num_experts_per_tok = 3;
+  c.moe_intermediate_size = 32;
+  c.norm_topk_prob = true;
+  return c;
+}
+
 /// Initializes and scales up: matrices to about 1/sqrt(fan-in), embeddings to 1, norms around 1.
 inline void fill_strong(Weights& weights, uint64_t seed) {
   weights.initialize(seed);

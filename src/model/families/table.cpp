@@ -6,8 +6,11 @@
 
 namespace minite {
 namespace {
-constexpr std::array<ModelFamily, 1> kFamilies = {{
-    {"qwen3", "Qwen3ForCausalLM", "qwen3", qwen3_limits, qwen3_linear_modules, qwen3_parameters},
+constexpr std::array<ModelFamily, 2> kFamilies = {{
+    {"qwen3", "Qwen3ForCausalLM", "qwen3", MlpKind::gated, qwen3_limits, qwen3_linear_modules,
+     qwen3_parameters},
+    {"qwen3_moe", "Qwen3MoeForCausalLM", "qwen3_moe", MlpKind::experts, qwen3_moe_limits,
+     qwen3_moe_linear_modules, qwen3_moe_parameters},
 }};
 }  // namespace
 

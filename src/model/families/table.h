@@ -35,13 +35,18 @@ struct ParameterSpec {
   int64_t cols = 0;
   Init init = Init::normal;
   std::vector<CheckpointPiece> pieces;
+  int64_t units = 1;  ///< quantization units: equal runs of rows, one an expert
 };
+
+/// What follows attention in every layer.
+enum class MlpKind : uint8_t { gated, experts };
 
 /// One row.
 struct ModelFamily {
   std::string_view name;             ///< ModelConfig::family
   std::string_view hf_architecture;  ///< in config.json's `architectures`
   std::string_view hf_model_type;    ///< config.json's `model_type`
+  MlpKind mlp;  ///< experts: config.json has the fields of ModelConfig::num_experts and on
   std::span<const FieldLimit> (*limits)();
   /// Linear layers of a valid configuration, in execution order.
   std::vector<LinearModule> (*linear_modules)(const ModelConfig& config);
@@ -58,5 +63,10 @@ struct ModelFamily {
 [[nodiscard]] std::span<const FieldLimit> qwen3_limits();
 [[nodiscard]] std::vector<LinearModule> qwen3_linear_modules(const ModelConfig& config);
 [[nodiscard]] std::vector<ParameterSpec> qwen3_parameters(const ModelConfig& config);
+
+/// Qwen3 mixture of experts (families/qwen3_moe.cpp).
+[[nodiscard]] std::span<const FieldLimit> qwen3_moe_limits();
+[[nodiscard]] std::vector<LinearModule> qwen3_moe_linear_modules(const ModelConfig& config);
+[[nodiscard]] std::vector<ParameterSpec> qwen3_moe_parameters(const ModelConfig& config);
 
 }  // namespace minite

@@ -25,9 +25,9 @@ Weights trained(const ModelConfig& config, uint64_t seed) {
 }
 
 TEST(Checkpoint, ModelAndTrainerComeBackBitForBit) {
-  for (const bool tied : {false, true}) {
+  for (const ModelConfig& original : {tiny_config(24, false), tiny_config(24, true), tiny_experts(24)}) {
     const TempFolder folder;
-    const Weights saved = trained(tiny_config(24, tied), 1);
+    const Weights saved = trained(original, 1);
     save_model(folder.path(), saved);
     save_trainer(folder.path(), saved, {"triage", 17, 123, 9});
     const ModelConfig config = load_model_config(folder.path());
@@ -81,6 +81,20 @@ TEST(Checkpoint, FusedTensorsAreTakenApart) {
   const auto& up = file.at("model.layers.1.mlp.up_proj.weight");
   const TensorView half = weights.at("layers.1.gate_up").weight.slice_rows(96, 96);
   EXPECT_EQ(std::memcmp(up.bytes.data(), half.data, up.bytes.size()), 0);
+}
+
+TEST(Checkpoint, ExpertsAreTakenApart) {
+  const TempFolder folder;
+  const Weights weights = trained(tiny_experts(), 3);
+  save_model(folder.path(), weights);
+  const io::SafetensorsFile file(folder / "model.safetensors");
+  using Shape = std::vector<int64_t>;
+  EXPECT_EQ(file.at("model.layers.0.mlp.gate.weight").shape, (Shape{6, 64}));
+  EXPECT_EQ(file.at("model.layers.1.mlp.experts.5.down_proj.weight").shape, (Shape{64, 32}));
+  const auto& up = file.at("model.layers.1.mlp.experts.4.up_proj.weight");
+  EXPECT_EQ(up.shape, (Shape{32, 64}));
+  const TensorView part = weights.at("layers.1.experts.gate_up").weight.slice_rows(4 * 64 + 32, 32);
+  EXPECT_EQ(std::memcmp(up.bytes.data(), part.data, up.bytes.size()), 0);
 }
 
 TEST(Checkpoint, AnotherShapeIsNamed) {

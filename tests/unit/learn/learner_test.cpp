@@ -110,6 +110,49 @@ TEST(Learner, MicroBatchesFollowTheTokenLimit) {
   EXPECT_EQ(result.tokens, 30 + 34 + 30 + 1);
 }
 
+// --- experts -----------------------------------------------------------------------------------------
+
+TEST(Router, LoadsAndTheirLossAreCounted) {
+  Weights weights(tiny_experts(), DType::bf16, Purpose::training);
+  fill_strong(weights, 3);
+  // Scores that tie go to the lowest experts, and all probabilities are 1/6.
+  const TensorView& router = weights.at("layers.0.router").master;
+  std::fill_n(router.as<float>(), router.size(), 0.0f);
+  weights.round_masters();
+  Sides sides(weights, {"bf16", &fast_table(), 1, {1, 48, 48}, {64, 48}, {}});
+  const auto batch = std::vector{sequence(31, 1), sequence(35, 1), sequence(31, 2)};
+  const auto gradient = [&](double coefficient) {
+    return sides.learner.accumulate(
+        batch, 1.0f, Learner::EntropyGradient::none,
+        [](const MicroBatch& m) { std::fill(m.dlogp.begin(), m.dlogp.end(), 0.0f); }, coefficient);
+  };
+  const StepResult result = gradient(0);
+  const int64_t tokens = 30 + 34 + 30;
+  ASSERT_EQ(result.router.experts, 6);
+  ASSERT_EQ(result.router.load.size(), 12u);
+  for (size_t e = 0; e < 6; ++e) EXPECT_EQ(result.router.load[e], e < 3 ? tokens : 0) << e;
+  int64_t second = 0;
+  for (size_t e = 6; e < 12; ++e) second += result.router.load[e];
+  EXPECT_EQ(second, 3 * tokens);
+  // Layer 0 gives 3; the other is spread unevenly and gives more.
+  EXPECT_GT(result.router.aux_loss, 3.0);
+  EXPECT_LT(result.router.aux_loss, 10.0);
+  for (const Parameter& p : weights.parameters()) EXPECT_EQ(*p.grad.as<float>(), 0.0f) << p.spec.name;
+  // The coefficient alone moves the routers.
+  (void)gradient(0.01);
+  double norm = 0;
+  const TensorView& grad = weights.at("layers.1.router").grad;
+  for (int64_t i = 0; i < grad.size(); ++i) norm += std::abs(static_cast<double>(grad.as<float>()[i]));
+  EXPECT_GT(norm, 0.0);
+}
+
+TEST(Router, DenseModelsHaveNone) {
+  Bench b;
+  const StepResult result = accumulate(b.learner(), std::vector{sequence(5, 2)});
+  EXPECT_TRUE(result.router.load.empty());
+  EXPECT_EQ(result.router.aux_loss, 0.0);
+}
+
 // --- non-finite values -------------------------------------------------------------------------------
 
 struct Damage {

@@ -1,4 +1,4 @@
-// Hugging Face configurations of the Qwen3 dense family.
+// Hugging Face configurations of the Qwen3 families.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -24,6 +24,22 @@ json published() {
     "rope_scaling": null, "rope_theta": 1000000, "sliding_window": null, "tie_word_embeddings": true,
     "torch_dtype": "bfloat16", "transformers_version": "4.51.0", "use_cache": true,
     "use_sliding_window": false, "vocab_size": 151936})");
+}
+
+/// The same of a mixture of experts.
+json published_experts() {
+  json document = published();
+  document["architectures"] = {"Qwen3MoeForCausalLM"};
+  document["model_type"] = "qwen3_moe";
+  document["num_experts"] = 128;
+  document["num_experts_per_tok"] = 8;
+  document["moe_intermediate_size"] = 768;
+  document["norm_topk_prob"] = true;
+  document["decoder_sparse_step"] = 1;
+  document["mlp_only_layers"] = json::array();
+  document["output_router_logits"] = false;
+  document["router_aux_loss_coef"] = 0.001;
+  return document;
 }
 
 ModelConfig parse(const json& document) { return parse_model_config(document.dump(), "c.json"); }
@@ -152,6 +168,47 @@ TEST(ModelConfig, RefusedValuesAreNamed) {
   }
 }
 
+TEST(ModelConfig, ExpertsAreRead) {
+  const ModelConfig config = parse(published_experts());
+  EXPECT_EQ(config.family, "qwen3_moe");
+  EXPECT_EQ(config.num_experts, 128);
+  EXPECT_EQ(config.num_experts_per_tok, 8);
+  EXPECT_EQ(config.moe_intermediate_size, 768);
+  EXPECT_TRUE(config.norm_topk_prob);
+  EXPECT_EQ(config.intermediate_size, 3072);
+  EXPECT_EQ(to_json(parse_model_config(to_json(config), "again")), to_json(config));
+  json document = published_experts();
+  document.erase("norm_topk_prob");  // as Transformers: off when it is absent
+  EXPECT_FALSE(parse(document).norm_topk_prob);
+  // A dense configuration does not read the fields of experts.
+  document = published();
+  document["num_experts"] = 128;
+  EXPECT_EQ(parse(document).num_experts, 0);
+}
+
+TEST(ModelConfig, RefusedExpertsAreNamed) {
+  const std::vector<Change> changes = {
+      {"num_experts", 1, ErrorCode::invalid_argument},
+      {"num_experts", nullptr, ErrorCode::invalid_argument},
+      {"num_experts", 1 << 20, ErrorCode::invalid_argument},
+      {"num_experts_per_tok", 129, ErrorCode::invalid_argument},
+      {"num_experts_per_tok", 0, ErrorCode::invalid_argument},
+      {"moe_intermediate_size", 0, ErrorCode::invalid_argument},
+      {"norm_topk_prob", "yes", ErrorCode::invalid_argument},
+      {"decoder_sparse_step", 2, ErrorCode::unsupported},
+      {"mlp_only_layers", {0}, ErrorCode::unsupported},
+  };
+  for (const Change& change : changes) {
+    json document = published_experts();
+    document[change.field] = change.value;
+    SCOPED_TRACE(change.field + (" = " + change.value.dump()));
+    expect_error(change.code, {"c.json", change.field}, [&] { (void)parse(document); });
+  }
+  ModelConfig dense = parse(published());
+  dense.num_experts = 4;
+  expect_error(ErrorCode::invalid_argument, {"num_experts=4", "qwen3"}, [&] { dense.validate(); });
+}
+
 TEST(ModelConfig, FullAttentionLayerTypesAreFine) {
   json document = published();
   document["layer_types"] = {"full_attention", "full_attention"};
@@ -193,6 +250,21 @@ TEST(LinearModules, AreInExecutionOrderWithTheHeadLast) {
   check(111, "layers.27.down", 27, 1024, 3072);
   check(112, "lm_head", -1, 151936, 1024);
   for (const LinearModule& module : modules) EXPECT_EQ(module.covered, module.layer >= 0);
+}
+
+TEST(LinearModules, ExpertsFollowTheirRouter) {
+  const std::vector<LinearModule> modules = linear_modules(parse(published_experts()));
+  ASSERT_EQ(modules.size(), 28u * 5 + 1);
+  EXPECT_EQ(modules[2].name, "layers.0.router");
+  EXPECT_FALSE(modules[2].covered);
+  EXPECT_EQ(modules[2].n, 128);
+  EXPECT_EQ(modules[3].name, "layers.0.experts.gate_up");
+  EXPECT_EQ(modules[3].n, 2 * 768);
+  EXPECT_EQ(modules[3].k, 1024);
+  EXPECT_EQ(modules[3].count, 128);
+  EXPECT_EQ(modules[4].name, "layers.0.experts.down");
+  EXPECT_EQ(modules[4].n, 1024);
+  EXPECT_EQ(modules[4].k, 768);
 }
 
 TEST(LinearModules, AnInvalidConfigurationIsRefused) {
