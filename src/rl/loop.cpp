@@ -47,6 +47,13 @@ std::unique_ptr<io::Tokenizer> make_tokenizer(const RunConfig& c, const Problems
 ModelConfig make_model(const RunConfig& c, const io::Tokenizer& tokenizer) {
   if (!c.init.empty()) return load_model_config(c.init);
   ModelConfig m;
+  if (c.model.num_experts != 0) {
+    m.family = "qwen3_moe";
+    m.num_experts = c.model.num_experts;
+    m.num_experts_per_tok = c.model.num_experts_per_tok;
+    m.moe_intermediate_size = c.model.moe_intermediate_size;
+    m.norm_topk_prob = c.model.norm_topk_prob;
+  }
   m.vocab_size = tokenizer.vocab_size();
   m.hidden_size = c.model.hidden_size;
   m.intermediate_size = c.model.intermediate_size;

@@ -67,9 +67,11 @@ void check_rates(const RunConfig& c) {
       Range{"sft.lr", c.sft.lr, 0, kHuge},
       Range{"sft.lr_end", c.sft.lr_end, 0, 1},
       Range{"sft.weight_decay", c.sft.weight_decay, 0, kHuge},
+      Range{"sft.router_aux_loss_coef", c.sft.router_aux_loss_coef, 0, kHuge},
       Range{"rl.lr", c.rl.lr, 0, kHuge},
       Range{"rl.lr_end", c.rl.lr_end, 0, 1},
       Range{"rl.weight_decay", c.rl.weight_decay, 0, kHuge},
+      Range{"rl.router_aux_loss_coef", c.rl.router_aux_loss_coef, 0, kHuge},
       Range{"rl.temperature", c.rl.temperature, kTiny, kHuge},  // log-probs divide by it
       Range{"rl.top_p", c.rl.top_p, kTiny, 1},
       Range{"rl.overlong_penalty_factor", c.rl.overlong_penalty_factor, 0, kHuge},

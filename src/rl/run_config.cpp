@@ -20,6 +20,7 @@ void visit_rl_fields(Config& c, const Visit& v) {
   v("rl.lr_end", c.rl.lr_end,
     "share of the learning rate at the last step, reached by a cosine; 1: constant");
   v("rl.weight_decay", c.rl.weight_decay, "AdamW, on matrices");
+  v("rl.router_aux_loss_coef", c.rl.router_aux_loss_coef, "weight of the load-balancing loss of experts");
   v("rl.temperature", c.rl.temperature, "of sampling and of log-probs on both sides");
   v("rl.top_k", c.rl.top_k, "0: all tokens");
   v("rl.top_p", c.rl.top_p, "1: all tokens");
@@ -78,6 +79,10 @@ void visit_fields(Config& c, const Visit& v) {
   v("model.num_key_value_heads", c.model.num_key_value_heads, "key/value heads");
   v("model.head_dim", c.model.head_dim, "size of a head");
   v("model.tie_word_embeddings", c.model.tie_word_embeddings, "embedding and LM head share their weights");
+  v("model.num_experts", c.model.num_experts, "experts of every layer, 0 for a dense MLP");
+  v("model.num_experts_per_tok", c.model.num_experts_per_tok, "experts that a token goes to");
+  v("model.moe_intermediate_size", c.model.moe_intermediate_size, "width of one expert");
+  v("model.norm_topk_prob", c.model.norm_topk_prob, "weights of a token's experts sum to 1");
   v("data.file", c.data.file, "JSONL of problems; empty: generator");
   v("data.generator", c.data.generator, "a row of `minite tasks list`");
   v("data.options", c.data.options, "options of the generator");
@@ -90,6 +95,7 @@ void visit_fields(Config& c, const Visit& v) {
   v("sft.warmup_steps", c.sft.warmup_steps, "linear warm-up");
   v("sft.lr_end", c.sft.lr_end, "share of the learning rate at the last step, reached by a cosine");
   v("sft.weight_decay", c.sft.weight_decay, "AdamW, on matrices");
+  v("sft.router_aux_loss_coef", c.sft.router_aux_loss_coef, "weight of the load-balancing loss of experts");
   visit_rl_fields(c, v);
   v("contrast.steps", c.contrast.steps, "steps of a second run from the SFT checkpoint with other recipes");
   v("contrast.learner_recipe", c.contrast.learner_recipe, "its learner");

@@ -20,6 +20,10 @@ struct ModelShape {
   int64_t num_key_value_heads = 2;
   int64_t head_dim = 32;
   bool tie_word_embeddings = false;
+  int64_t num_experts = 0;  ///< 0: a dense MLP of intermediate_size
+  int64_t num_experts_per_tok = 2;
+  int64_t moe_intermediate_size = 64;
+  bool norm_topk_prob = true;
 };
 
 struct DataConfig {
@@ -38,6 +42,7 @@ struct SftConfig {
   int64_t warmup_steps = 10;  ///< linear
   double lr_end = 0.1;        ///< share of lr at the last step; the way there is a cosine
   double weight_decay = 0.0;
+  double router_aux_loss_coef = 0.001;  ///< of the load-balancing loss, with experts
 };
 
 struct RlConfig {
@@ -48,6 +53,7 @@ struct RlConfig {
   int64_t warmup_steps = 10;  ///< linear
   double lr_end = 1.0;        ///< share of lr at the last step; the way there is a cosine, 1: constant
   double weight_decay = 0.0;
+  double router_aux_loss_coef = 0.0;  ///< of the load-balancing loss, with experts
   double temperature = 1.0;
   int64_t top_k = 0;
   double top_p = 1.0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "core/fail.h"
@@ -67,6 +68,25 @@ struct Update {
   int64_t index = 0, count = 1;
 };
 
+/// How the learner's forward passes spread tokens over experts, as a share of the step's mean over updates;
+/// nothing without experts.
+void router_metrics(const RouterStats& router, double share, learn::Metrics& metrics) {
+  if (router.load.empty()) return;
+  const auto experts = static_cast<size_t>(router.experts);
+  double busiest = 0;
+  int64_t idle = 0;
+  for (size_t begin = 0; begin < router.load.size(); begin += experts) {
+    const auto layer = std::span(router.load).subspan(begin, experts);
+    const auto total = static_cast<double>(std::accumulate(layer.begin(), layer.end(), int64_t{0}));
+    const auto most = static_cast<double>(*std::max_element(layer.begin(), layer.end()));
+    busiest = std::max(busiest, most * static_cast<double>(experts) / total);
+    idle += std::count(layer.begin(), layer.end(), 0);
+  }
+  metrics["router_aux_loss"] += share * router.aux_loss;
+  metrics["expert_load_max"] += share * busiest;  // over the mean load, in the layer where that is largest
+  metrics["experts_idle"] += share * static_cast<double>(idle);
+}
+
 /// Applies the update, quantizes the weights once and records what it took.
 void finish(const StageContext& ctx, const Position& at, const Update& update,
             const std::vector<Sequence>& sequences, const OptimizerConfig& optimizer, StepResult& result,
@@ -84,6 +104,7 @@ void finish(const StageContext& ctx, const Position& at, const Update& update,
   record.seconds["backward"] += result.times.backward;
   record.seconds["optimizer"] += result.times.optimizer;
   record.metrics["grad_norm"] += result.grad_norm / static_cast<double>(update.count);
+  router_metrics(result.router, 1.0 / static_cast<double>(update.count), record.metrics);
   record.metrics["lr"] = static_cast<double>(optimizer.lr);
   record.tokens += result.tokens;
 }
@@ -207,7 +228,8 @@ void update_policy(const StageContext& ctx, const Position& at, const Update& up
   guarded(ctx, at, r.sequences, [&] {
     loss.emplace(r, scores, loss_config(c), begin, end, at.step);
     result = ctx.engine.learner().accumulate(std::span(r.sequences).subspan(begin, end - begin),
-                                             static_cast<float>(c.temperature), entropy, std::ref(*loss));
+                                             static_cast<float>(c.temperature), entropy, std::ref(*loss),
+                                             c.router_aux_loss_coef);
   });
   finish(ctx, at, update, r.sequences, optimizer(ctx.config, learning_rate(c, at.step), c.weight_decay),
          result, record);
@@ -240,13 +262,15 @@ StepRecord sft_step(const StageContext& ctx, int64_t step) {
   StepRecord record;
   double loss = 0;
   const auto scale = -1.0f / static_cast<float>(tokens);
-  StepResult result = ctx.engine.learner().accumulate(sequences, 1.0f, Learner::EntropyGradient::none,
-                                                      [&](const MicroBatch& m) {
-                                                        for (size_t i = 0; i < m.logp.size(); ++i) {
-                                                          loss -= static_cast<double>(m.logp[i]);
-                                                          m.dlogp[i] = scale;
-                                                        }
-                                                      });
+  StepResult result = ctx.engine.learner().accumulate(
+      sequences, 1.0f, Learner::EntropyGradient::none,
+      [&](const MicroBatch& m) {
+        for (size_t i = 0; i < m.logp.size(); ++i) {
+          loss -= static_cast<double>(m.logp[i]);
+          m.dlogp[i] = scale;
+        }
+      },
+      c.router_aux_loss_coef);
   record.metrics["loss"] = loss / static_cast<double>(tokens);
   const Position at{learn::Stage::sft, step};
   if (!std::isfinite(loss)) stop(ctx, at, sequences, "the loss is not finite; the update was not applied");

@@ -50,6 +50,21 @@ TEST(Resume, AfterAKillInAnyStage) {
   EXPECT_GE(killed, 4);
 }
 
+TEST(Resume, ExpertsAfterAKill) {
+  const TinyRuns runs;
+  const auto experts = test_support::tiny_expert_settings();
+  (void)runs.finish(runs.start("whole", experts));
+  int killed = 0;
+  for (const int64_t lines : {4, 9}) {
+    const std::string run = "killed_" + std::to_string(lines);
+    if (!kill_at_line(runs, runs.start(run, experts), run, lines)) continue;
+    ++killed;
+    (void)runs.finish(runs.resume(run));
+    expect_same_run(runs, "whole", run);
+  }
+  EXPECT_GE(killed, 1);
+}
+
 TEST(Resume, AfterAKillAtAnyTime) {
   const TinyRuns runs;
   const CommandResult whole = runs.finish(runs.start("whole"));

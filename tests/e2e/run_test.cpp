@@ -113,12 +113,35 @@ TEST(Run, BackendsGiveTheSameLines) {
                                            "--set", "rl.n=2",
                                            "--set", "contrast.steps=1",
                                            "--set", "max_length=12"};
-  auto reference = tinier;
-  reference.insert(reference.end(), {"--set", "backend=ref"});
-  (void)runs.finish(runs.start("auto", tinier));
-  (void)runs.finish(runs.start("ref", reference));
-  EXPECT_EQ(slurp(runs / "auto/metrics.jsonl"), slurp(runs / "ref/metrics.jsonl"));
-  EXPECT_TRUE(same_files(runs / "auto/checkpoints", runs / "ref/checkpoints"));
+  const std::vector<std::vector<std::string>> models = {{}, test_support::tiny_expert_settings()};
+  for (size_t i = 0; i < models.size(); ++i) {
+    auto simd = tinier;
+    simd.insert(simd.end(), models[i].begin(), models[i].end());
+    auto reference = simd;
+    reference.insert(reference.end(), {"--set", "backend=ref"});
+    const std::string a = "auto" + std::to_string(i), b = "ref" + std::to_string(i);
+    (void)runs.finish(runs.start(a, simd));
+    (void)runs.finish(runs.start(b, reference));
+    EXPECT_EQ(slurp(runs / (a + "/metrics.jsonl")), slurp(runs / (b + "/metrics.jsonl")));
+    EXPECT_TRUE(same_files(runs / (a + "/checkpoints"), runs / (b + "/checkpoints")));
+  }
+}
+
+TEST(Run, ExpertsHaveNoGapAndLoadsAreReported) {
+  const TinyRuns runs;
+  (void)runs.finish(runs.start("run", test_support::tiny_expert_settings()));
+  const json summary = json::parse(slurp(runs / "run/summary.json"));
+  EXPECT_EQ(summary["gap_max"], 0.0);
+  EXPECT_GT(summary["contrast_gap_mean"], 0.0);
+  for (const json& row : json_lines(runs / "run/metrics.jsonl")) {
+    EXPECT_GE(row["router_aux_loss"].get<double>(), 1.0) << row;
+    EXPECT_GE(row["expert_load_max"].get<double>(), 1.0) << row;
+    EXPECT_LE(row["expert_load_max"].get<double>(), 2.0) << "2 of 4 experts: at most all tokens: " << row;
+    EXPECT_TRUE(row.contains("experts_idle"));
+  }
+  const json config = json::parse(slurp(runs.checkpoint("run", kTinySft) / "config.json"));
+  EXPECT_EQ(config["model_type"], "qwen3_moe");
+  EXPECT_EQ(config["num_experts"], 4);
 }
 
 TEST(Run, ConfigIsPrintedWithoutARun) {

@@ -29,6 +29,12 @@ contrast: {steps: 3}
 )";
 }
 
+/// Settings that make the tiny model a mixture of experts.
+inline std::vector<std::string> tiny_expert_settings() {
+  return {"--set", "model.num_experts=4",           "--set", "model.num_experts_per_tok=2",
+          "--set", "model.moe_intermediate_size=32"};
+}
+
 /// A folder with tiny.yaml, and runs beside it.
 class TinyRuns {
  public:
