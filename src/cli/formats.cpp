@@ -62,13 +62,19 @@ std::string matrix_text(ReportStyle style) {
   std::vector<std::string> headers = {"format"};
   for (const Backend& backend : backends()) headers.emplace_back(backend.name);
   Table table(std::move(headers));
+  std::vector<std::string> previous;  // kernels of the last line
   for (const Format& row : formats()) {
-    const std::string name(row.name);
-    std::vector<std::string> cells = {markdown ? "`" + name + "`" : name};
+    std::vector<std::string> kernels;
     for (const Backend& backend : backends()) {
       const Support support = product_support(backend, row.id);
-      cells.push_back(support.ok ? std::string(support.kernel) : "no");
+      kernels.push_back(support.ok ? std::string(support.kernel) : "no");
     }
+    // One line for the simulated formats, as long as the same kernels run them.
+    const std::string name = row.simulated ? "sim_*" : std::string(row.name);
+    if (row.simulated && kernels == previous) continue;
+    previous = row.simulated ? kernels : std::vector<std::string>{};
+    std::vector<std::string> cells = {markdown ? "`" + name + "`" : name};
+    cells.insert(cells.end(), kernels.begin(), kernels.end());
     table.add(std::move(cells));
   }
   return markdown ? table.to_markdown() : table.to_text();

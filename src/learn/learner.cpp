@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/fail.h"
+#include "core/philox.h"
 #include "learn/non_finite.h"
 
 namespace minite {
@@ -214,6 +215,8 @@ StepResult Learner::accumulate(std::span<const Sequence> sequences, float temper
     const bool wanted = entropy == EntropyGradient::wanted;
     gradient({begin, end, batch.logp, batch.entropy, batch.dlogp,
               wanted ? std::span<float>(batch.dentropy) : std::span<float>()});
+    const auto random = Philox::generate(noise_, static_cast<uint64_t>(begin), 0);
+    context_.noise = uint64_t{random[1]} << 32 | random[0];
     network_->backward(
         context_, arena, batch.rows(), act,
         {batch.scored, batch.target, temperature, Packed::view(batch.lse), Packed::view(batch.entropy),

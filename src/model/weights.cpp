@@ -179,7 +179,7 @@ int64_t WeightCache::refresh(const Context& ctx) {
       continue;
     }
     const auto along = e->form == Form::codes ? Orientation::rows : Orientation::columns;
-    ops::quantize(ctx, {view(weights_->parameters()[e->part.parameter].weight, e->part), along, e->q});
+    ops::quantize(ctx, {view(weights_->parameters()[e->part.parameter].weight, e->part), along, e->q, {}});
     ++quantized;
   }
   version_ = weights_->version();

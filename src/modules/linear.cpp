@@ -58,13 +58,20 @@ GemmPlan Linear::wgrad_plan(int64_t rows) const {
   const QLinearParams& p = params();
   return plan_gemm(*table_,
                    {operand_format(p.wgrad.a, compute_), operand_format(p.wgrad.b, compute_),
-                    accumulator(compute_), k(), rows},
+                    accumulator(compute_), k(), p.wgrad.a.stored_cols(rows)},
                    Policy{Policy::Kind::fastest, {}}, resolved_.module.name + " wgrad");
+}
+
+Noise Linear::noise(const Context& ctx, Pass pass) const {
+  // FNV-1a of the module's name; the low bits count the pass and, in wgrad, the group.
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (const char c : resolved_.module.name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3u;
+  return {ctx.noise, (hash << 32) | (uint64_t{static_cast<uint8_t>(pass)} << 31)};
 }
 
 void Linear::forward(const Context& ctx, const TensorView& x, const LinearWeights& w, const TensorView& y,
                      LinearSaved& saved) const {
-  if (needs_.quantized_x) ops::quantize(ctx, {x, Orientation::rows, saved.xq});
+  if (needs_.quantized_x) ops::quantize(ctx, {x, Orientation::rows, saved.xq, {}});
   forward_prequantized(ctx, x, w, y, saved);
 }
 
@@ -82,7 +89,7 @@ void Linear::dgrad(const Context& ctx, Arena& temp, const TensorView& dy, const 
   Operand a = Operand::of(dy);
   if (p.dgrad.a.quantized()) {
     const QTensor q = temp.take_qtensor(p.dgrad.a, dy.rows, n());
-    ops::quantize(ctx, {dy, Orientation::rows, q});
+    ops::quantize(ctx, {dy, Orientation::rows, q, noise(ctx, Pass::dgrad)});
     a = Operand::of(q);
   }
   // w is [N,K] and N is contracted: a dense weight is read by columns, codes are those of w^T.
@@ -98,8 +105,8 @@ void Linear::wgrad(const Context& ctx, Arena& temp, const TensorView& dy, const 
   const int64_t rows = dy.rows;
   Operand a = Operand::of(dy, Orientation::columns);
   if (p.wgrad.a.quantized()) {
-    const QTensor q = temp.take_qtensor(p.wgrad.a, n(), rows);
-    ops::quantize(ctx, {dy, Orientation::columns, q});
+    const QTensor q = temp.take_qtensor(p.wgrad.a, n(), p.wgrad.a.stored_cols(rows));
+    ops::quantize(ctx, {dy, Orientation::columns, q, noise(ctx, Pass::wgrad)});
     a = Operand::of(q);
   }
   TensorView x = saved.x;
@@ -109,8 +116,8 @@ void Linear::wgrad(const Context& ctx, Arena& temp, const TensorView& dy, const 
   }
   Operand b = Operand::of(x, Orientation::columns);
   if (p.wgrad.b.quantized()) {
-    const QTensor q = temp.take_qtensor(p.wgrad.b, k(), rows);
-    ops::quantize(ctx, {x, Orientation::columns, q});
+    const QTensor q = temp.take_qtensor(p.wgrad.b, k(), p.wgrad.b.stored_cols(rows));
+    ops::quantize(ctx, {x, Orientation::columns, q, {}});
     b = Operand::of(q);
   }
   ops::gemm(ctx, wgrad_plan(rows), {a, b, {}, dw, Output::accumulate});
@@ -128,7 +135,7 @@ void Linear::backward(const Context& ctx, Arena& temp, const TensorView& dy, con
 int64_t Linear::backward_bytes(int64_t rows) const {
   const QLinearParams& p = params();
   const auto codes = [](const QuantSpec& spec, int64_t r, int64_t c) {
-    return spec.quantized() ? align_up(QTensor::bytes(spec, r, c)) : int64_t{0};
+    return spec.quantized() ? align_up(QTensor::bytes(spec, r, spec.stored_cols(c))) : int64_t{0};
   };
   const int64_t dense = needs_.saved_x ? 0 : align_up(rows * k() * dtype_size(compute_));
   return std::max(codes(p.dgrad.a, rows, n()),

@@ -60,6 +60,9 @@ class Linear {
   [[nodiscard]] const GemmPlan& fprop_plan() const { return fprop_; }
   [[nodiscard]] const GemmPlan& dgrad_plan() const { return dgrad_; }
   [[nodiscard]] GemmPlan wgrad_plan(int64_t rows) const;
+  /// Random bits of stochastic rounding of dy in one product, apart from those of every other module.
+  enum class Pass : uint8_t { dgrad, wgrad };
+  [[nodiscard]] Noise noise(const Context& ctx, Pass pass) const;
   [[nodiscard]] int64_t n() const { return resolved_.module.n; }
   [[nodiscard]] int64_t k() const { return resolved_.module.k; }
   /// The forward and dgrad plans in words; wgrad depends on the rows and is planned on the same backend.

@@ -49,11 +49,19 @@ struct KvStore {
 /// Which way a matrix is read: as it is, or transposed.
 enum class Orientation : uint8_t { rows, columns };
 
-/// out = Q(x) along the rows of x ([M,K] -> [M,K]) or along its columns ([M,K] -> [K,M]).
+/// Random bits of stochastic rounding: block b of output row r draws Philox(seed, r * scale_stride + b,
+/// stream), one byte an element. `stream` tells tensors of one seed apart.
+struct Noise {
+  uint64_t seed = 0, stream = 0;
+};
+
+/// out = Q(x) along the rows of x ([M,K] -> [M,K]) or along its columns ([M,K] -> [K,M]). With a rotation, M
+/// is rounded up to 16 in `out` and x must be read by columns.
 struct QuantizeArgs {
   TensorView x;  ///< [M, K] bf16 or f32
   Orientation along = Orientation::rows;
-  QTensor out;  ///< out.spec says how
+  QTensor out;       ///< out.spec says how
+  Noise noise = {};  ///< for Rounding::stochastic
 };
 
 /// y = D(q), decoded in the convention's order and rounded once to y's dtype.

@@ -49,6 +49,7 @@ void rmsnorm_quantize(const Context& ctx, const RmsNormQuantizeArgs& args) {
   require(args.out.rows == args.norm.x.rows && args.out.cols == args.norm.x.cols,
           "rmsnorm_quantize: codes are {}x{}, expected {}x{}", args.out.rows, args.out.cols, args.norm.x.rows,
           args.norm.x.cols);
+  check_producer("rmsnorm_quantize", args.out.spec);
   ctx.table->rmsnorm_quantize(args, ctx.exec());
 }
 
@@ -121,6 +122,7 @@ void swiglu_quantize(const Context& ctx, const SwigluQuantizeArgs& args) {
   require(args.out.rows == args.act.y.rows && args.out.cols == args.act.y.cols,
           "swiglu_quantize: codes are {}x{}, expected {}x{}", args.out.rows, args.out.cols, args.act.y.rows,
           args.act.y.cols);
+  check_producer("swiglu_quantize", args.out.spec);
   ctx.table->swiglu_quantize(args, ctx.exec());
 }
 

@@ -29,7 +29,11 @@ void check_operand(std::string_view name, const Operand& x, FormatId planned, in
 void quantize(const Context& ctx, const QuantizeArgs& args) {
   check_source("quantize", args.x);
   const bool rows = args.along == Orientation::rows;
-  check_quantized("quantize", args.out, rows ? args.x.rows : args.x.cols, rows ? args.x.cols : args.x.rows);
+  const QuantSpec& spec = args.out.spec;
+  require(!rows || spec.rotation == Rotation::none,
+          "quantize: {} rotates tokens, so x must be read by columns", to_string(spec));
+  check_quantized("quantize", args.out, rows ? args.x.rows : args.x.cols,
+                  spec.stored_cols(rows ? args.x.cols : args.x.rows));
   ctx.table->quantize(args, ctx.exec());
 }
 

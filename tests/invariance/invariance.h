@@ -17,6 +17,9 @@ enum class Which { all, row_local, any_micro_batch };
 inline std::vector<std::string> recipe_names(Which which) {
   std::vector<std::string> names;
   for (const RecipeSpec& row : recipes()) {
+    // The simulated formats differ in their codecs only, which the conformance suite covers: two stand for
+    // all here, and EveryRecipe runs the others once.
+    if (row.name.starts_with("sim_") && row.name != "sim_e2m1" && row.name != "sim_e3m1_e8m0") continue;
     if (which != Which::all && !row.params.row_local()) continue;
     if (which == Which::any_micro_batch && row.params.wgrad.a.quantized()) continue;
     names.emplace_back(row.name);

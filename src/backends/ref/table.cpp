@@ -24,11 +24,11 @@ void run_choose(const ChooseArgs& args, const Exec& exec) {
 /// The fused producers are defined by their unfused composition, one row at a time.
 void rmsnorm_quantize(const RmsNormQuantizeArgs& args, const Exec&) {
   with_type(args.norm.x.dtype, [&](auto tag) { rmsnorm<decltype(tag)>(args.norm); });
-  quantize({args.norm.y, Orientation::rows, args.out});
+  quantize({args.norm.y, Orientation::rows, args.out, {}});
 }
 void swiglu_quantize(const SwigluQuantizeArgs& args, const Exec&) {
   with_type(args.act.x.dtype, [&](auto tag) { swiglu<decltype(tag)>(args.act); });
-  quantize({args.act.y, Orientation::rows, args.out});
+  quantize({args.act.y, Orientation::rows, args.out, {}});
 }
 
 // clang-format off

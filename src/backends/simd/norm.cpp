@@ -79,14 +79,14 @@ void rmsnorm_backward(const RmsNormBackwardArgs& args, const Exec& exec) {
 void rmsnorm_quantize(const RmsNormQuantizeArgs& args, const Exec& exec) {
   with_type("rmsnorm_quantize", args.norm.x.dtype, [&](auto tag) {
     using T = decltype(tag);
-    if (shares_outer(args.out)) {
+    if (!row_by_row(args.out)) {
       rmsnorm(args.norm, exec);
-      return quantize({args.norm.y, Orientation::rows, args.out}, exec);
+      return quantize({args.norm.y, Orientation::rows, args.out, {}}, exec);
     }
     for_rows(exec, args.norm.x.rows, args.norm.x.cols, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         rmsnorm_row<T>(args.norm, r);
-        quantize_row(args.norm.y.row<const T>(r), r, {}, args.out);
+        quantize_row<T>(args.norm.y, r, args.out);
       }
     });
   });
