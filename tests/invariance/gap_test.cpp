@@ -48,6 +48,9 @@ TEST_P(Gap, IsZeroForBatchesOf1To33) { check_batch_sizes(tiny_config(32, false),
 TEST_P(Gap, IsZeroForATiedModelWithRaggedHeads) { check_batch_sizes(tiny_config(24, true), GetParam(), 8); }
 
 TEST_P(Gap, IsZeroForAMixtureOfExperts) { check_batch_sizes(tiny_experts(32, false), GetParam(), 4); }
+TEST_P(Gap, IsZeroForAMixtureOfRaggedExperts) {
+  check_batch_sizes(ragged_experts(GetParam()), GetParam(), 8);
+}
 
 /// The same requests by any slots, prefill size, threads and backend.
 void check_everywhere(const ModelConfig& config, const std::string& recipe) {
