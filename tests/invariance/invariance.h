@@ -37,7 +37,7 @@ inline ModelConfig ragged_experts(const std::string& recipe) {
   }
   if (block == 0) block = 7;
   ModelConfig c = test_support::tiny_experts(24);
-  c.hidden_size = 5 * block;
+  c.hidden_size = 3 * block;
   c.moe_intermediate_size = 3 * block;
   c.num_experts = 5;
   return c;

@@ -30,7 +30,7 @@ ModelConfig layer_config(const std::string& recipe) {
   return c;
 }
 
-/// The gate_up of the experts of one layer: dispatch, permute, product by expert, combine.
+/// The second product of the experts of one layer: dispatch, permute, product by expert, combine.
 class RoutedLayer {
  public:
   RoutedLayer(const std::string& recipe, const OpTable& table, int threads = 1, const Policy& policy = {})
@@ -40,7 +40,7 @@ class RoutedLayer {
         cache_(weights_),
         layer_(weights_.config().num_experts, resolved(recipe), DType::bf16, table, policy) {
     fill_strong(weights_, 81);
-    units_ = cache_.add_units("layers.0.experts.gate_up", layer_.each().params());
+    units_ = cache_.add_units("layers.0.experts.down", layer_.each().params());
     scratch_ = Buffer(layer_.scratch(kMostTokens * kSlots, threads));
     cache_.refresh(context());
   }
@@ -99,7 +99,7 @@ class RoutedLayer {
   }
   static ResolvedLinear resolved(const std::string& recipe) {
     for (const ResolvedLinear& r : resolve(recipe, {}, linear_modules(layer_config(recipe)), 1)) {
-      if (r.module.name == "layers.0.experts.gate_up") return r;
+      if (r.module.name == "layers.0.experts.down") return r;
     }
     throw std::logic_error("the layer has no experts");
   }
