@@ -148,7 +148,7 @@ int differing(const std::vector<Scores>& a, const std::vector<Scores>& b) {
 TEST_P(Scoring, DoesNotDependOnMicroBatchesOrPacking) {
   for (const ModelConfig& config : {tiny_config(), tiny_experts(24)}) {
     Weights weights(config, DType::bf16, Purpose::training);
-    fill_strong(weights, 63);
+    fill_uneven(weights, 63);
     const auto options = [&](int64_t micro) {
       return SideOptions{GetParam(), &fast_table(), 2, {1, 160, 160}, {micro, 160}, {}};
     };
@@ -165,7 +165,7 @@ TEST_P(Scoring, DoesNotDependOnMicroBatchesOrPacking) {
 TEST(ScoringByTensor, DependsOnMicroBatchesAndPacking) {
   for (const ModelConfig& config : {tiny_config(), tiny_experts(24)}) {
     Weights weights(config, DType::bf16, Purpose::training);
-    fill_strong(weights, 63);
+    fill_uneven(weights, 63);
     const auto options = [&](int64_t micro) {
       return SideOptions{"nvfp4_per_tensor", &fast_table(), 2,
                          {1, 160, 160},      {micro, 160},  {Policy::Kind::fastest, {}}};

@@ -39,7 +39,7 @@ class RoutedLayer {
         weights_(layer_config(recipe), DType::bf16, Purpose::inference),
         cache_(weights_),
         layer_(weights_.config().num_experts, resolved(recipe), DType::bf16, table, policy) {
-    fill_strong(weights_, 81);
+    fill_uneven(weights_, 81);
     units_ = cache_.add_units("layers.0.experts.down", layer_.each().params());
     scratch_ = Buffer(layer_.scratch(kMostTokens * kSlots, threads));
     cache_.refresh(context());
@@ -118,8 +118,11 @@ std::vector<Token> tokens(const RoutedLayer& layer, int64_t count, int64_t exper
                           float scale = 1.0f) {
   std::vector<Token> all(static_cast<size_t>(count));
   for (size_t t = 0; t < all.size(); ++t) {
-    for (int64_t k = 0; k < layer.k(); ++k)
-      all[t].x.emplace_back(noise(static_cast<uint64_t>(k), 100 + t) * scale);
+    // As in fill_uneven(): blocks of very different size, so that the order of a sum shows in its bits.
+    for (int64_t k = 0; k < layer.k(); ++k) {
+      const float block = std::ldexp(scale, -3 * static_cast<int>(k / 16 % 4));
+      all[t].x.emplace_back(noise(static_cast<uint64_t>(k), 100 + t) * block);
+    }
     const auto word = Philox::generate(20, t, 0);
     const auto most = static_cast<uint32_t>(experts);
     const auto first = static_cast<int32_t>(std::min(word[0] % most, word[1] % most));
