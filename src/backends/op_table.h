@@ -40,6 +40,8 @@ struct OpTable {
   int64_t (*attention_scratch)(int64_t max_keys, int64_t head_dim, int threads);  ///< bytes, both directions
 
   void (*gemm)(const GemmArgs&, const Exec&);
+  /// Independent products of one N and one pair of formats; scratch of the largest serves all.
+  void (*gemms)(std::span<const GemmArgs>, const Exec&);
   void (*quantize)(const QuantizeArgs&, const Exec&);
   void (*dequantize)(const DequantizeArgs&, const Exec&);
   void (*rmsnorm)(const RmsNormArgs&, const Exec&);

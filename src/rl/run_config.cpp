@@ -164,9 +164,23 @@ RunConfig demo() {
   return c;
 }
 
-constexpr std::array<RunPreset, 1> kPresets = {{
+/// The same lesson for a mixture of experts: as many parameters are active for a token as in a dense MLP of
+/// 192, out of four times as many.
+RunConfig demo_moe() {
+  RunConfig c = demo();
+  c.preset = "demo-moe";
+  c.model.num_experts = 8;
+  c.model.num_experts_per_tok = 2;
+  c.model.moe_intermediate_size = 96;
+  c.learner_recipe = c.sampler_recipe = c.contrast.sampler_recipe = "nvfp4_per_token_bf16_bwd";
+  c.rl.steps = 200;
+  return c;
+}
+
+constexpr std::array<RunPreset, 2> kPresets = {{
     {"demo", "a 3-layer Qwen3 learns addition: SFT, GRPO with NVFP4 on both sides, a mismatched contrast",
      demo},
+    {"demo-moe", "the same with 8 experts in every layer, 2 a token", demo_moe},
 }};
 
 }  // namespace

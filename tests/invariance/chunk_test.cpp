@@ -58,50 +58,52 @@ TEST_P(Chunks, AnyPrefillSizeGivesTheBitsOfOnePass) {
 }
 
 TEST_P(Chunks, PrefillThenDecodeGivesTheBitsOfOnePass) {
-  const ModelConfig config = tiny_config(24, true);
-  Weights weights(config, DType::bf16, Purpose::training);
-  fill_strong(weights, 22);
-  const auto tokens = random_tokens(kLength + 1, config.vocab_size, 2, 0);
-  for (const OpTable* table : cpu_tables()) {
-    const int64_t length = table == &ref::table() ? 70 : kLength;
-    Sides sides(weights, {.recipe = GetParam(), .table = table});
-    PackedRun one(sides.network, *table, sides.pool, 1, kLength);
-    const PackedRun::Result whole = run_in_pieces(one, tokens, length, 0, length);
-    for (const int64_t head : {1, 62, 100}) {
-      PackedRun run(sides.network, *table, sides.pool, 1, kLength);
-      ASSERT_TRUE(run_in_pieces(run, tokens, length, std::min(head, length - 3), 1) == whole)
-          << table->name << " " << head << " then decode";
+  for (const ModelConfig& config : {tiny_config(24, true), tiny_experts()}) {
+    Weights weights(config, DType::bf16, Purpose::training);
+    fill_strong(weights, 22);
+    const auto tokens = random_tokens(kLength + 1, config.vocab_size, 2, 0);
+    for (const OpTable* table : cpu_tables()) {
+      const int64_t length = table == &ref::table() ? 70 : kLength;
+      Sides sides(weights, {.recipe = GetParam(), .table = table});
+      PackedRun one(sides.network, *table, sides.pool, 1, kLength);
+      const PackedRun::Result whole = run_in_pieces(one, tokens, length, 0, length);
+      for (const int64_t head : {1, 62, 100}) {
+        PackedRun run(sides.network, *table, sides.pool, 1, kLength);
+        ASSERT_TRUE(run_in_pieces(run, tokens, length, std::min(head, length - 3), 1) == whole)
+            << table->name << " " << head << " then decode";
+      }
     }
   }
 }
 
 TEST_P(Chunks, TeacherForcingBySamplerStepsEqualsTheLearner) {
-  const ModelConfig config = tiny_config();
-  Weights weights(config, DType::bf16, Purpose::training);
-  fill_strong(weights, 23);
-  Sides sides(weights, {.recipe = GetParam(), .threads = 2});
-  std::vector<Sequence> sequences;
-  PackedRun run(sides.network, fast_table(), sides.pool, 3, kLength);
-  for (uint64_t s = 0; s < 3; ++s) {
-    sequences.push_back({random_tokens(40 + 45 * static_cast<int64_t>(s), config.vocab_size, 4, s), 1});
-  }
-  const Scores learned = score(sides.learner, sequences);
-  // All sequences together, one position a pass, until the shorter ones end.
-  std::vector<std::vector<float>> stepped(3);
-  for (int64_t p = 0; p + 1 < static_cast<int64_t>(sequences[2].tokens.size()); ++p) {
-    PackedRows rows;
-    std::vector<size_t> who;
-    for (size_t s = 0; s < 3; ++s) {
-      if (p + 1 >= static_cast<int64_t>(sequences[s].tokens.size())) continue;
-      rows.add(sequences[s].tokens, static_cast<int32_t>(s), p, p + 1);
-      who.push_back(s);
+  for (const ModelConfig& config : {tiny_config(), tiny_experts(24)}) {
+    Weights weights(config, DType::bf16, Purpose::training);
+    fill_strong(weights, 23);
+    Sides sides(weights, {.recipe = GetParam(), .threads = 2});
+    std::vector<Sequence> sequences;
+    PackedRun run(sides.network, fast_table(), sides.pool, 3, kLength);
+    for (uint64_t s = 0; s < 3; ++s) {
+      sequences.push_back({random_tokens(40 + 45 * static_cast<int64_t>(s), config.vocab_size, 4, s), 1});
     }
-    const auto result = run.run(rows.rows(), rows.target);
-    for (size_t i = 0; i < who.size(); ++i) stepped[who[i]].push_back(result.logp[i]);
+    const Scores learned = score(sides.learner, sequences);
+    // All sequences together, one position a pass, until the shorter ones end.
+    std::vector<std::vector<float>> stepped(3);
+    for (int64_t p = 0; p + 1 < static_cast<int64_t>(sequences[2].tokens.size()); ++p) {
+      PackedRows rows;
+      std::vector<size_t> who;
+      for (size_t s = 0; s < 3; ++s) {
+        if (p + 1 >= static_cast<int64_t>(sequences[s].tokens.size())) continue;
+        rows.add(sequences[s].tokens, static_cast<int32_t>(s), p, p + 1);
+        who.push_back(s);
+      }
+      const auto result = run.run(rows.rows(), rows.target);
+      for (size_t i = 0; i < who.size(); ++i) stepped[who[i]].push_back(result.logp[i]);
+    }
+    std::vector<float> flat;
+    for (const auto& s : stepped) flat.insert(flat.end(), s.begin(), s.end());
+    EXPECT_TRUE(same_bits(flat, learned.logp));
   }
-  std::vector<float> flat;
-  for (const auto& s : stepped) flat.insert(flat.end(), s.begin(), s.end());
-  EXPECT_TRUE(same_bits(flat, learned.logp));
 }
 
 }  // namespace

@@ -57,6 +57,9 @@ TEST_P(Gap, IsZeroForBatchesOf1To33) { check_batch_sizes(tiny_config(32, false),
 TEST_P(Gap, IsZeroForATiedModelWithRaggedHeads) { check_batch_sizes(tiny_config(24, true), GetParam(), 8); }
 
 TEST_P(Gap, IsZeroForAMixtureOfExperts) { check_batch_sizes(tiny_experts(32, false), GetParam(), 4); }
+TEST_P(Gap, IsZeroForAMixtureOfRaggedExperts) {
+  check_batch_sizes(ragged_experts(GetParam()), GetParam(), 8);
+}
 
 /// Every recipe of the table that is row-local, dense and with experts. A simulated E5M1 loses whole blocks
 /// to E4M3 scales that underflow: its log-probs are NaN, on both sides alike.

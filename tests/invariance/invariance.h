@@ -2,11 +2,13 @@
 // Suites that run once for each recipe of the table, and the gap of two lists of log-probs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "minite/recipe.h"
 #include "minite/rl.h"
+#include "support/tiny_model.h"
 
 namespace minite::invariance {
 
@@ -25,6 +27,23 @@ inline std::vector<std::string> recipe_names(Which which) {
     names.emplace_back(row.name);
   }
   return names;
+}
+
+/// A mixture of experts whose sizes fill no vector, panel or power of two, as far as the blocks of the recipe
+/// allow.
+inline ModelConfig ragged_experts(const std::string& recipe) {
+  const QLinearParams& p = get_recipe(recipe).params;
+  int64_t block = 0;
+  for (const MatmulSpec* product : {&p.fprop, &p.dgrad, &p.wgrad}) {
+    for (const QuantSpec* spec : {&product->a, &product->b})
+      block = std::max<int64_t>(block, format(spec->format).block);
+  }
+  if (block == 0) block = 7;
+  ModelConfig c = test_support::tiny_experts(24);
+  c.hidden_size = 3 * block;
+  c.moe_intermediate_size = 3 * block;
+  c.num_experts = 5;
+  return c;
 }
 
 class RecipeTest : public testing::TestWithParam<std::string> {};

@@ -2,6 +2,7 @@
 // A small random Qwen3 and the two sides that run it. Weights are far larger than a fresh model's, so that
 // log-probs differ from token to token and a wrong bit is not lost in a uniform distribution.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -56,6 +57,18 @@ inline void fill_strong(Weights& weights, uint64_t seed) {
         x *= p.spec.name == "embed" ? 50.0f : p.spec.name == "lm_head" ? 20.0f : 8.0f;
       }
     }
+  }
+  weights.round_masters();
+}
+
+/// The same with columns of the layers' matrices in blocks of very different size: sums of products of blocks
+/// of one size are often exact, and then their order would not show.
+inline void fill_uneven(Weights& weights, uint64_t seed) {
+  fill_strong(weights, seed);
+  for (const Parameter& p : weights.parameters()) {
+    if (p.spec.rows == 1 || p.spec.name == "embed" || p.spec.name == "lm_head") continue;
+    for (int64_t i = 0; i < p.master.size(); ++i)
+      p.master.as<float>()[i] *= std::ldexp(2.0f, -3 * static_cast<int>(i % p.spec.cols / 16 % 4));
   }
   weights.round_masters();
 }

@@ -42,6 +42,7 @@ constexpr OpTable kTable = {
     .choose_scratch = [](int64_t vocab, int) { return choose_scratch(vocab); },
     .attention_scratch = attention_scratch,
     .gemm = [](const GemmArgs& args, const Exec&) { gemm(args); },
+    .gemms = [](std::span<const GemmArgs> products, const Exec&) { for (const GemmArgs& each : products) gemm(each); },
     .quantize = [](const QuantizeArgs& args, const Exec&) { quantize(args); },
     .dequantize = [](const DequantizeArgs& args, const Exec&) { dequantize(args); },
     .rmsnorm = MINITE_TYPED(rmsnorm, RmsNormArgs, x),

@@ -15,6 +15,7 @@ const OpTable& table() {
       .choose_scratch = choose_scratch,
       .attention_scratch = attention_scratch,
       .gemm = gemm,
+      .gemms = gemms,
       .quantize = quantize,
       .dequantize = dequantize,
       .rmsnorm = rmsnorm,

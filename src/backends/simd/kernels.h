@@ -10,6 +10,7 @@ int64_t choose_scratch(int64_t vocab, int threads);
 int64_t attention_scratch(int64_t max_keys, int64_t head_dim, int threads);
 
 void gemm(const GemmArgs&, const Exec&);
+void gemms(std::span<const GemmArgs>, const Exec&);
 void quantize(const QuantizeArgs&, const Exec&);
 void dequantize(const DequantizeArgs&, const Exec&);
 void rmsnorm(const RmsNormArgs&, const Exec&);
