@@ -28,8 +28,8 @@ void fill_rope_table(const TensorView& table, double theta) {
 }
 
 Network::Network(const Weights& weights, WeightCache& cache, const std::vector<ResolvedLinear>& resolved,
-                 const OpTable& table, const Policy& policy)
-    : weights_(&weights), table_(&table) {
+                 const OpTable& table, const Policy& policy, KvFormat kv)
+    : weights_(&weights), table_(&table), kv_format_(kv) {
   const ModelConfig& c = config();
   for (int i = 0; i < static_cast<int>(c.num_hidden_layers); ++i) {
     layers_.push_back(make_layer(i, cache, resolved, policy));
@@ -123,6 +123,35 @@ Activations Network::place(Arena& arena, int64_t rows, int64_t scored, Keep keep
   act.scored_rstd = arena.take_tensor(wide(dtype), scored, 1);
   act.logits = arena.take_tensor(wide(dtype), std::min(scored, kLogitRows), c.vocab_size);
   return act;
+}
+
+KvStore Network::kv_store(size_t layer) const {
+  const ModelConfig& c = config();
+  const bool scaled = minite::kv_format(kv_format_).scaled;
+  return {nullptr,
+          compute(),
+          c.num_key_value_heads,
+          c.head_dim,
+          {},
+          kv_format_,
+          scaled ? weights_->kv_scales()[layer] : KvScale{}};
+}
+
+int64_t Network::kv_bytes(int64_t blocks) const {
+  const int64_t layer = blocks * kv_store(0).block_elements() * kv_element_size(kv_format_, compute());
+  return align_up(layer) * config().num_hidden_layers;
+}
+
+KvSet Network::kv_set(std::byte* memory, int64_t blocks, std::span<const int64_t> first_block) const {
+  const int64_t layer_bytes = kv_bytes(blocks) / config().num_hidden_layers;
+  KvSet set;
+  for (size_t layer = 0; layer < layers_.size(); ++layer) {
+    KvStore store = kv_store(layer);
+    store.data = memory + static_cast<int64_t>(layer) * layer_bytes;
+    store.first_block = first_block;
+    set.layers.push_back(store);
+  }
+  return set;
 }
 
 int64_t Network::scratch(int64_t rows, int64_t max_keys, int threads) const {
@@ -252,6 +281,7 @@ std::vector<std::string> Network::plans() const {
       for (std::string& line : lines) all.push_back(std::move(line));
     }
   }
+  all.push_back(fmt::format("attention: keys and values in {}", minite::kv_format(kv_format_).name));
   all.push_back("lm_head fprop: " + to_string(logits_));
   all.push_back("lm_head dgrad: " + to_string(dlogits_));
   return all;

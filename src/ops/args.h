@@ -5,6 +5,7 @@
 #include <span>
 
 #include "minite/format.h"
+#include "minite/kv_format.h"
 #include "minite/tensor.h"
 
 namespace minite {
@@ -24,13 +25,16 @@ inline constexpr int64_t kKeyBlock = 64;
 
 /// Keys and values of one layer, in the format that attention reads. A sequence owns consecutive blocks
 /// of 64 positions from first_block[seq]. In a block, for each KV head: K transposed [head_dim, 64], then
-/// V [64, head_dim]: scores run over keys in lanes, the PV product over head_dim in lanes.
+/// V [64, head_dim]: scores run over keys in lanes, the PV product over head_dim in lanes. Elements are of
+/// `dtype`, or codes (e4m3) when the format is scaled.
 struct KvStore {
   void* data = nullptr;
-  DType dtype = DType::bf16;
+  DType dtype = DType::bf16;  ///< of the tensors that ops exchange with the store
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
   std::span<const int64_t> first_block;
+  KvFormat format = KvFormat::bf16;
+  KvScale scale{};  ///< of keys and of values; 1 unless the format is scaled
 
   [[nodiscard]] int64_t head_elements() const { return 2 * kKeyBlock * head_dim; }
   [[nodiscard]] int64_t block_elements() const { return kv_heads * head_elements(); }
@@ -141,7 +145,8 @@ struct AttentionArgs {
   TensorView o;    ///< [T, heads*D]
   TensorView lse;  ///< [T, heads] accumulator dtype, or absent: log-sum-exp of the scaled scores
 };
-/// Needs every position of every sequence in the batch, each sequence from position 0.
+/// Needs every position of every sequence in the batch, each sequence from position 0. dk and dv are the
+/// gradients of the rounded keys and values: rounding to the store's format is straight through.
 struct AttentionBackwardArgs {
   TensorView dout, q, o, lse;
   std::span<const int32_t> seq, pos;

@@ -17,6 +17,10 @@ void check_kv(std::string_view op, const KvStore& kv, int64_t heads) {
   require(kv.kv_heads > 0 && heads % kv.kv_heads == 0, "{}: {} heads do not share {} key/value heads evenly",
           op, heads, kv.kv_heads);
   require(kv.head_dim > 0 && kv.head_dim <= 256, "{}: head_dim={} must be in [1, 256]", op, kv.head_dim);
+  const bool good = is_kv_scale(kv.scale.k) && is_kv_scale(kv.scale.v);
+  require(kv_format(kv.format).scaled ? good : kv.scale == KvScale{},
+          "{}: k_scale={} and v_scale={} do not fit keys and values in {}", op, kv.scale.k, kv.scale.v,
+          kv_format(kv.format).name);
 }
 
 int64_t max_keys(std::span<const int32_t> pos) {

@@ -1,4 +1,5 @@
 // Backward ops against central differences of their forward ops, element by element, in FP64.
+#include "formats/codecs.h"
 #include "gradcheck/differences.h"
 #include "model/network.h"
 
@@ -121,6 +122,56 @@ TEST(Ops, Attention) {
   check_direction("dq", q.data, dq.data, loss, 18);
   check_direction("dk", k.data, dk.data, loss, 19);
   check_direction("dv", v.data, dv.data, loss, 20);
+}
+
+/// Keys and values as codes: the gradients are those of the rounded keys and values, which a store without
+/// codes holds here, and queries see the codes.
+TEST(Ops, AttentionOfFp8KeysIsStraightThrough) {
+  Reference ref;
+  constexpr int64_t kHeads = 4, kKv = 2, kDim = 6, kRows = 70;
+  constexpr KvScale kScale{0.03f, 0.017f};
+  const std::vector<int64_t> first_block = {0};
+  const std::vector<int32_t> seq(kRows, 0);
+  std::vector<int32_t> pos;
+  for (int32_t p = 0; p < kRows; ++p) pos.push_back(p);
+  Matrix q = Matrix::random(kRows, kHeads * kDim, 21, 2.0), c = Matrix::random(kRows, kHeads * kDim, 24);
+  Matrix k = Matrix::random(kRows, kKv * kDim, 22, 2.0), v = Matrix::random(kRows, kKv * kDim, 23);
+  Matrix o(kRows, kHeads * kDim), lse(kRows, kHeads), dq(kRows, kHeads * kDim);
+  Matrix dk(kRows, kKv * kDim), dv(kRows, kKv * kDim);
+  KvStore codes{nullptr, DType::f64, kKv, kDim, first_block, KvFormat::fp8, kScale};
+  std::vector<uint8_t> code_memory(static_cast<size_t>(2 * codes.block_elements()));
+  codes.data = code_memory.data();
+  ops::kv_write(ref.context(), {k.view(), v.view(), seq, pos, codes});
+  const auto attend = [&](const KvStore& kv) {
+    ops::attention(ref.context(), {q.view(), seq, pos, kv, kHeads, o.view(), lse.view()});
+    return o.dot(c);
+  };
+  (void)attend(codes);
+  ops::attention_backward(ref.context(), {c.view(), q.view(), o.view(), lse.view(), seq, pos, codes, kHeads,
+                                          dq.view(), dk.view(), dv.view()});
+  check_elements(
+      "dq", q.data, dq.data, [&] { return attend(codes); }, 1e-8, 41);
+
+  const auto round = [](Matrix& x, float scale) {
+    for (double& e : x.data) {
+      const auto code = E4M3::encode(static_cast<float>(e / static_cast<double>(scale)));
+      e = static_cast<double>(E4M3::decode(code)) * static_cast<double>(scale);
+    }
+  };
+  round(k, kScale.k);
+  round(v, kScale.v);
+  KvStore plain{nullptr, DType::f64, kKv, kDim, first_block};
+  std::vector<double> memory(static_cast<size_t>(2 * plain.block_elements()));
+  plain.data = memory.data();
+  const Loss loss = [&] {
+    ops::kv_write(ref.context(), {k.view(), v.view(), seq, pos, plain});
+    return attend(plain);
+  };
+  EXPECT_NEAR(loss(), attend(codes), 1e-12);
+  check_elements("dk", k.data, dk.data, loss, 1e-8, 17);
+  check_elements("dv", v.data, dv.data, loss, 1e-8, 17);
+  check_direction("dk", k.data, dk.data, loss, 25);
+  check_direction("dv", v.data, dv.data, loss, 26);
 }
 
 }  // namespace

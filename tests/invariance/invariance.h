@@ -2,9 +2,11 @@
 // Suites that run once for each recipe of the table, and the gap of two lists of log-probs.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
+#include "minite/kv_format.h"
 #include "minite/recipe.h"
 #include "minite/rl.h"
 
@@ -23,6 +25,9 @@ inline std::vector<std::string> recipe_names(Which which) {
   }
   return names;
 }
+
+/// The formats of keys and values; suites run with the same on both sides.
+inline constexpr std::array<KvFormat, 2> kKvFormats = {KvFormat::bf16, KvFormat::fp8};
 
 class RecipeTest : public testing::TestWithParam<std::string> {};
 

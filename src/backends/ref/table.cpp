@@ -34,6 +34,8 @@ void swiglu_quantize(const SwigluQuantizeArgs& args, const Exec&) {
 // clang-format off
 #define MINITE_TYPED(op, Args, field) \
   [](const Args& args, const Exec&) { with_type(args.field.dtype, [&](auto tag) { op<decltype(tag)>(args); }); }
+#define MINITE_STORED(op, Args) \
+  [](const Args& args, const Exec&) { with_store(args.kv, [&](auto type, auto in_store) { op<decltype(type), decltype(in_store)>(args); }); }
 
 constexpr OpTable kTable = {
     .name = "ref",
@@ -48,9 +50,9 @@ constexpr OpTable kTable = {
     .rmsnorm_backward = MINITE_TYPED(rmsnorm_backward, RmsNormBackwardArgs, x),
     .rmsnorm_quantize = rmsnorm_quantize,
     .rope = MINITE_TYPED(rope, RopeArgs, x),
-    .kv_write = MINITE_TYPED(kv_write, KvWriteArgs, k),
-    .attention = MINITE_TYPED(attention, AttentionArgs, q),
-    .attention_backward = MINITE_TYPED(attention_backward, AttentionBackwardArgs, q),
+    .kv_write = MINITE_STORED(kv_write, KvWriteArgs),
+    .attention = MINITE_STORED(attention, AttentionArgs),
+    .attention_backward = MINITE_STORED(attention_backward, AttentionBackwardArgs),
     .swiglu = MINITE_TYPED(swiglu, SwigluArgs, x),
     .swiglu_backward = MINITE_TYPED(swiglu_backward, SwigluBackwardArgs, x),
     .swiglu_quantize = swiglu_quantize,
@@ -80,6 +82,7 @@ constexpr OpTable kTable = {
     .sum_squares = [](const SumSquaresArgs& args, const Exec&) { sum_squares(args); },
 };
 #undef MINITE_TYPED
+#undef MINITE_STORED
 // clang-format on
 
 }  // namespace
