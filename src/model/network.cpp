@@ -188,7 +188,7 @@ void Network::gather(const Context& ctx, const TensorView& hidden, std::span<con
                      Activations& act) const {
   ops::embedding(ctx, {scored, hidden, act.scored});
   const TensorView weight = weights_->parameters()[final_norm_].weight;
-  ops::rmsnorm(ctx, {act.scored, weight, config().rms_norm_eps, 1, act.scored_normed, act.scored_rstd});
+  ops::norm(ctx, {act.scored, weight, config().rms_norm_eps, 1, act.scored_normed, act.scored_rstd});
   ctx.observe(-1, "final_norm", act.scored_normed);
 }
 
@@ -233,7 +233,7 @@ void Network::backward_head(const Context& ctx, Arena& temp, Activations& act, c
                lm_head.grad,
                Output::accumulate});
   }
-  ops::rmsnorm_backward(ctx, {dnormed, act.scored, norm.weight, act.scored_rstd, 1, {}, dnormed, norm.grad});
+  ops::norm_backward(ctx, {dnormed, act.scored, norm.weight, act.scored_rstd, 1, {}, dnormed, norm.grad});
   std::memset(dhidden.data, 0, static_cast<size_t>(dhidden.size() * dtype_size(compute())));
   const auto row_bytes = static_cast<size_t>(config().hidden_size * dtype_size(compute()));
   for (int64_t r = 0; r < scored; ++r) {

@@ -95,28 +95,44 @@ enum class Output : uint8_t { overwrite, accumulate };
 /// column, plus bias, plus y when accumulating; one rounding to y's dtype.
 struct GemmArgs {
   Operand a, b;
-  TensorView bias;  ///< [1, N] f32 or absent
+  TensorView bias;  ///< [1, N] f32 (f64 for a f64 y) or absent
   TensorView y;     ///< [M, N]; must not overlap the operands
   Output output = Output::overwrite;
 };
 
 // --- norm, rope, attention -------------------------------------------------------------------------
 
-/// y = x / sqrt(mean(x^2) + eps) * weight, over `groups` equal pieces of each row (heads for QK-norm).
-struct RmsNormArgs {
+/// What a norm takes out of a row: the root mean square alone, or the mean and the standard deviation.
+enum class NormKind : uint8_t { rmsnorm, layernorm };
+/// What a norm's weight holds: the factor, or the factor - 1 (Transformer Engine's zero_centered_gamma).
+enum class Gamma : uint8_t { plain, zero_centered };
+struct NormSpec {
+  NormKind kind = NormKind::rmsnorm;
+  Gamma gamma = Gamma::plain;
+};
+
+/// y = (x - mean) / sqrt(mean((x - mean)^2) + eps) * weight (+ bias), over `groups` equal pieces of each row
+/// (heads for QK-norm). RMSNorm has no mean (0 in the formula) and no bias.
+struct NormArgs {
   TensorView x;       ///< [T, groups*D]
   TensorView weight;  ///< [1, D], dtype of x
   float eps = 0;
   int64_t groups = 1;
   TensorView y;     ///< [T, groups*D]; may be x
   TensorView rstd;  ///< [T, groups] accumulator dtype (f32; f64 for f64), or absent
+  NormSpec spec{};
+  TensorView bias{};  ///< [1, D], dtype of x, or absent
+  TensorView mean{};  ///< as rstd
 };
-struct RmsNormBackwardArgs {
+struct NormBackwardArgs {
   TensorView dy, x, weight, rstd;
   int64_t groups = 1;
   TensorView residual;  ///< [T, groups*D] or absent: gradient added to dx before its rounding
   TensorView dx;        ///< [T, groups*D]; may be dy or residual
   TensorView dweight;   ///< [1, D] f32 (f64), accumulated: rows ascending, groups ascending
+  NormSpec spec{};
+  TensorView mean{};   ///< as the forward pass gave it; LayerNorm only
+  TensorView dbias{};  ///< as dweight; absent without a bias
 };
 
 /// Rotates pairs (i, i + D/2) of each head in place by the angle of the row's position.
@@ -169,9 +185,14 @@ struct SwigluBackwardArgs {
 struct AddArgs {
   TensorView a, b, y;
 };
+/// dbias[n] += dy[m, n], rows ascending: the gradient of a product's bias.
+struct BiasBackwardArgs {
+  TensorView dy;     ///< [T, N]
+  TensorView dbias;  ///< [1, N] f32 (f64), accumulated
+};
 /// Fused producers: the op's output goes straight to codes while a row is in cache. `y` is always written.
-struct RmsNormQuantizeArgs {
-  RmsNormArgs norm;
+struct NormQuantizeArgs {
+  NormArgs norm;
   QTensor out;
 };
 struct SwigluQuantizeArgs {

@@ -2,31 +2,78 @@
 #include "formats/codecs.h"
 #include "gradcheck/differences.h"
 #include "model/network.h"
+#include "support/norms.h"
 
 namespace minite::gradcheck {
 namespace {
 
-TEST(Ops, RmsNorm) {
+void check_norm(const test_support::NormCase& norm, bool with_residual) {
   Reference ref;
   constexpr int64_t kRows = 3, kGroups = 2, kDim = 19;
-  for (const bool with_residual : {false, true}) {
-    Matrix x = Matrix::random(kRows, kGroups * kDim, 1), w = Matrix::random(1, kDim, 2),
-           c = Matrix::random(kRows, kGroups * kDim, 3);
-    Matrix residual = Matrix::random(kRows, kGroups * kDim, 4);
-    Matrix y(kRows, kGroups * kDim), rstd(kRows, kGroups), dx(kRows, kGroups * kDim), dw(1, kDim);
-    // The residual's own loss is <residual, x>: dx includes it.
-    const Loss loss = [&] {
-      ops::rmsnorm(ref.context(), {x.view(), w.view(), 1e-2f, kGroups, y.view(), rstd.view()});
-      return y.dot(c) + (with_residual ? x.dot(residual) : 0.0);
-    };
-    (void)loss();
-    std::fill(dw.data.begin(), dw.data.end(), 0.5);  // gradients accumulate
-    ops::rmsnorm_backward(ref.context(),
-                          {c.view(), x.view(), w.view(), rstd.view(), kGroups,
-                           with_residual ? residual.view() : TensorView{}, dx.view(), dw.view()});
-    for (double& g : dw.data) g -= 0.5;
-    check_elements("dx", x.data, dx.data, loss);
-    check_elements("dweight", w.data, dw.data, loss);
+  const bool layernorm = norm.spec.kind == NormKind::layernorm;
+  Matrix x = Matrix::random(kRows, kGroups * kDim, 1), w = Matrix::random(1, kDim, 2),
+         c = Matrix::random(kRows, kGroups * kDim, 3), b = Matrix::random(1, kDim, 27);
+  Matrix residual = Matrix::random(kRows, kGroups * kDim, 4);
+  Matrix y(kRows, kGroups * kDim), rstd(kRows, kGroups), mean(kRows, kGroups), dx(kRows, kGroups * kDim);
+  Matrix dw(1, kDim), db(1, kDim);
+  const TensorView means = layernorm ? mean.view() : TensorView{};
+  // The residual's own loss is <residual, x>: dx includes it.
+  const Loss loss = [&] {
+    ops::norm(ref.context(), {x.view(), w.view(), 1e-2f, kGroups, y.view(), rstd.view(), norm.spec,
+                              norm.bias ? b.view() : TensorView{}, means});
+    return y.dot(c) + (with_residual ? x.dot(residual) : 0.0);
+  };
+  (void)loss();
+  for (Matrix* m : {&dw, &db}) std::fill(m->data.begin(), m->data.end(), 0.5);  // gradients accumulate
+  ops::norm_backward(ref.context(), {c.view(), x.view(), w.view(), rstd.view(), kGroups,
+                                     with_residual ? residual.view() : TensorView{}, dx.view(), dw.view(),
+                                     norm.spec, means, norm.bias ? db.view() : TensorView{}});
+  for (Matrix* m : {&dw, &db}) {
+    for (double& e : m->data) e -= 0.5;
+  }
+  const std::string name(norm.name);
+  check_elements(name + " dx", x.data, dx.data, loss);
+  check_elements(name + " dweight", w.data, dw.data, loss);
+  if (norm.bias) check_elements(name + " dbias", b.data, db.data, loss);
+}
+
+TEST(Ops, Norms) {
+  for (const test_support::NormCase& norm : test_support::kNorms) {
+    for (const bool with_residual : {false, true}) check_norm(norm, with_residual);
+  }
+}
+
+/// The norms by their textbook formulas; the mean is large, so that a variance by E[x^2] - E[x]^2 would show.
+TEST(Ops, NormsAreTheirFormulas) {
+  Reference ref;
+  constexpr int64_t kDim = 37;
+  constexpr double kEps = 0x1p-7;
+  Matrix x = Matrix::random(1, kDim, 71), w = Matrix::random(1, kDim, 72), b = Matrix::random(1, kDim, 73);
+  for (double& e : x.data) e += 1e6;
+  double mean = 0, variance = 0, square = 0;
+  for (const double e : x.data) mean += e / kDim;
+  for (const double e : x.data) variance += (e - mean) * (e - mean) / kDim, square += e * e / kDim;
+  Matrix y(1, kDim), means(1, 1);
+  for (const test_support::NormCase& norm : test_support::kNorms) {
+    const bool layernorm = norm.spec.kind == NormKind::layernorm;
+    ops::norm(ref.context(), {x.view(),
+                              w.view(),
+                              static_cast<float>(kEps),
+                              1,
+                              y.view(),
+                              {},
+                              norm.spec,
+                              norm.bias ? b.view() : TensorView{},
+                              layernorm ? means.view() : TensorView{}});
+    for (size_t i = 0; i < kDim; ++i) {
+      const double weight = w.data[i] + (norm.spec.gamma == Gamma::zero_centered ? 1.0 : 0.0);
+      const double centred =
+          layernorm ? (x.data[i] - mean) / std::sqrt(variance + kEps) : x.data[i] / std::sqrt(square + kEps);
+      EXPECT_NEAR(y.data[i], centred * weight + (norm.bias ? b.data[i] : 0.0), 1e-8) << norm.name;
+    }
+    if (layernorm) {
+      EXPECT_NEAR(means.data[0], mean, 1e-8);
+    }
   }
 }
 

@@ -22,8 +22,8 @@ void run_choose(const ChooseArgs& args, const Exec& exec) {
 }
 
 /// The fused producers are defined by their unfused composition, one row at a time.
-void rmsnorm_quantize(const RmsNormQuantizeArgs& args, const Exec&) {
-  with_type(args.norm.x.dtype, [&](auto tag) { rmsnorm<decltype(tag)>(args.norm); });
+void norm_quantize(const NormQuantizeArgs& args, const Exec&) {
+  with_type(args.norm.x.dtype, [&](auto tag) { norm<decltype(tag)>(args.norm); });
   quantize({args.norm.y, Orientation::rows, args.out});
 }
 void swiglu_quantize(const SwigluQuantizeArgs& args, const Exec&) {
@@ -46,9 +46,9 @@ constexpr OpTable kTable = {
     .gemm = [](const GemmArgs& args, const Exec&) { gemm(args); },
     .quantize = [](const QuantizeArgs& args, const Exec&) { quantize(args); },
     .dequantize = [](const DequantizeArgs& args, const Exec&) { dequantize(args); },
-    .rmsnorm = MINITE_TYPED(rmsnorm, RmsNormArgs, x),
-    .rmsnorm_backward = MINITE_TYPED(rmsnorm_backward, RmsNormBackwardArgs, x),
-    .rmsnorm_quantize = rmsnorm_quantize,
+    .norm = MINITE_TYPED(norm, NormArgs, x),
+    .norm_backward = MINITE_TYPED(norm_backward, NormBackwardArgs, x),
+    .norm_quantize = norm_quantize,
     .rope = MINITE_TYPED(rope, RopeArgs, x),
     .kv_write = MINITE_STORED(kv_write, KvWriteArgs),
     .attention = MINITE_STORED(attention, AttentionArgs),
@@ -57,6 +57,7 @@ constexpr OpTable kTable = {
     .swiglu_backward = MINITE_TYPED(swiglu_backward, SwigluBackwardArgs, x),
     .swiglu_quantize = swiglu_quantize,
     .add = MINITE_TYPED(add, AddArgs, y),
+    .bias_backward = MINITE_TYPED(bias_backward, BiasBackwardArgs, dy),
     .route = [](const RouteArgs& args, const Exec&) {
       if (args.logits.dtype == DType::f64) return route<double>(args);
       route<float>(args);
