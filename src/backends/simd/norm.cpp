@@ -8,8 +8,10 @@ namespace minite::simd::MINITE_ISA {
 namespace {
 
 /// The mean of row r and group g; RMSNorm takes none out.
+template <NormKind kKind>
 MINITE_INLINE float mean_of(const NormBackwardArgs& args, int64_t r, int64_t g) {
-  return args.spec.kind == NormKind::layernorm ? args.mean.row<const float>(r)[g] : 0.0f;
+  if constexpr (kKind == NormKind::layernorm) return args.mean.row<const float>(r)[g];
+  return 0.0f;
 }
 
 /// Sums down the columns [c, c + count) of the weight, in registers' worth of columns.
@@ -29,7 +31,7 @@ MINITE_INLINE void column_chains(const NormBackwardArgs& args, float* out, int64
 }
 
 /// dw and db of columns [begin, end) of the weight.
-template <class T>
+template <class T, NormKind kKind>
 MINITE_INLINE void dweight_columns(const NormBackwardArgs& args, int64_t begin, int64_t end) {
   const int64_t d = args.x.cols / args.groups;
   for (int64_t c = begin; c < end; c += kColumns) {
@@ -37,18 +39,18 @@ MINITE_INLINE void dweight_columns(const NormBackwardArgs& args, int64_t begin, 
     const auto dy = [&](int64_t r, int64_t g, int64_t i, int64_t n) {
       return load_n(args.dy.row<const T>(r) + g * d + c + i, n);
     };
-    column_chains(args, args.dweight.as<float>() + c, count,
-                  [&](vf acc, int64_t r, int64_t g, int64_t i, int64_t n) {
-                    const vf x = load_n(args.x.row<const T>(r) + g * d + c + i, n) - vf(mean_of(args, r, g));
-                    return fma(dy(r, g, i, n), x * vf(args.rstd.row<const float>(r)[g]), acc);
-                  });
+    column_chains(
+        args, args.dweight.as<float>() + c, count, [&](vf acc, int64_t r, int64_t g, int64_t i, int64_t n) {
+          const vf x = load_n(args.x.row<const T>(r) + g * d + c + i, n) - vf(mean_of<kKind>(args, r, g));
+          return fma(dy(r, g, i, n), x * vf(args.rstd.row<const float>(r)[g]), acc);
+        });
     if (args.dbias.empty()) continue;
     column_chains(args, args.dbias.as<float>() + c, count,
                   [&](vf acc, int64_t r, int64_t g, int64_t i, int64_t n) { return acc + dy(r, g, i, n); });
   }
 }
 
-template <class T>
+template <class T, NormKind kKind>
 MINITE_INLINE void dx_row(const NormBackwardArgs& args, int64_t r) {
   const int64_t d = args.x.cols / args.groups;
   const T* w = args.weight.as<const T>();
@@ -57,7 +59,7 @@ MINITE_INLINE void dx_row(const NormBackwardArgs& args, int64_t r) {
     const T* dy = args.dy.row<const T>(r) + g * d;
     const T* residual = args.residual.empty() ? nullptr : args.residual.row<const T>(r) + g * d;
     T* dx = args.dx.row<T>(r) + g * d;
-    const vf rstd(args.rstd.row<const float>(r)[g]), mean(mean_of(args, r, g));
+    const vf rstd(args.rstd.row<const float>(r)[g]), mean(mean_of<kKind>(args, r, g));
     const auto grad = [&](int64_t i, int64_t n) {
       return load_n(dy + i, n) * norm_weight(args.spec, w + i, n);
     };
@@ -66,7 +68,7 @@ MINITE_INLINE void dx_row(const NormBackwardArgs& args, int64_t r) {
         lane_sum(d, [&](vf acc, int64_t i, int64_t n) { return fma(grad(i, n), xhat(i, n), acc); });
     const vf c(sum / static_cast<float>(d));
     vf m;
-    if (args.spec.kind == NormKind::layernorm) {
+    if constexpr (kKind == NormKind::layernorm) {
       m = vf(lane_sum(d, [&](vf acc, int64_t i, int64_t n) { return acc + grad(i, n); }) /
              static_cast<float>(d));
     }
@@ -82,8 +84,10 @@ MINITE_INLINE void dx_row(const NormBackwardArgs& args, int64_t r) {
 
 void norm(const NormArgs& args, const Exec& exec) {
   with_type("norm", args.x.dtype, [&](auto tag) {
-    for_rows(exec, args.x.rows, args.x.cols, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) norm_row<decltype(tag)>(args, r);
+    with_kind(args.spec, [&](auto kind) {
+      for_rows(exec, args.x.rows, args.x.cols, [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) norm_row<decltype(tag), kind.value>(args, r);
+      });
     });
   });
 }
@@ -91,27 +95,31 @@ void norm(const NormArgs& args, const Exec& exec) {
 void norm_backward(const NormBackwardArgs& args, const Exec& exec) {
   with_type("norm_backward", args.x.dtype, [&](auto tag) {
     using T = decltype(tag);
-    // First: dx may be dy.
-    for_columns(exec, args.x.rows * args.groups, args.x.cols / args.groups,
-                [&](int64_t begin, int64_t end) { dweight_columns<T>(args, begin, end); });
-    for_rows(exec, args.x.rows, args.x.cols, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) dx_row<T>(args, r);
+    with_kind(args.spec, [&](auto kind) {
+      // First: dx may be dy.
+      for_columns(exec, args.x.rows * args.groups, args.x.cols / args.groups,
+                  [&](int64_t begin, int64_t end) { dweight_columns<T, kind.value>(args, begin, end); });
+      for_rows(exec, args.x.rows, args.x.cols, [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) dx_row<T, kind.value>(args, r);
+      });
     });
   });
 }
 
 void norm_quantize(const NormQuantizeArgs& args, const Exec& exec) {
+  if (shares_outer(args.out)) {
+    norm(args.norm, exec);
+    return quantize({args.norm.y, Orientation::rows, args.out}, exec);
+  }
   with_type("norm_quantize", args.norm.x.dtype, [&](auto tag) {
     using T = decltype(tag);
-    if (shares_outer(args.out)) {
-      norm(args.norm, exec);
-      return quantize({args.norm.y, Orientation::rows, args.out}, exec);
-    }
-    for_rows(exec, args.norm.x.rows, args.norm.x.cols, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        norm_row<T>(args.norm, r);
-        quantize_row(args.norm.y.row<const T>(r), r, {}, args.out);
-      }
+    with_kind(args.norm.spec, [&](auto kind) {
+      for_rows(exec, args.norm.x.rows, args.norm.x.cols, [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          norm_row<T, kind.value>(args.norm, r);
+          quantize_row(args.norm.y.row<const T>(r), r, {}, args.out);
+        }
+      });
     });
   });
 }

@@ -1,8 +1,19 @@
 #pragma once
 // A norm of one row, shared by the plain and the quantizing op.
+#include <type_traits>
+
 #include "backends/simd/tasks.h"
 
 namespace minite::simd::MINITE_ISA {
+
+/// body(kind) with the kind as a type, so that RMSNorm pays nothing for a mean that is 0.
+template <class Body>
+MINITE_INLINE void with_kind(const NormSpec& spec, const Body& body) {
+  if (spec.kind == NormKind::layernorm) {
+    return body(std::integral_constant<NormKind, NormKind::layernorm>{});
+  }
+  body(std::integral_constant<NormKind, NormKind::rmsnorm>{});
+}
 
 /// Columns of a norm's weight as they multiply.
 template <class T>
@@ -12,7 +23,7 @@ MINITE_INLINE vf norm_weight(const NormSpec& spec, const T* w, int64_t n) {
 }
 
 /// Row r of the op, group by group.
-template <class T>
+template <class T, NormKind kKind>
 MINITE_INLINE void norm_row(const NormArgs& args, int64_t r) {
   const int64_t d = args.x.cols / args.groups;
   const T* w = args.weight.as<const T>();
@@ -21,7 +32,7 @@ MINITE_INLINE void norm_row(const NormArgs& args, int64_t r) {
     const T* x = args.x.row<const T>(r) + g * d;
     T* y = args.y.row<T>(r) + g * d;
     float mean = 0.0f;
-    if (args.spec.kind == NormKind::layernorm) {
+    if constexpr (kKind == NormKind::layernorm) {
       const float sum = lane_sum(d, [&](vf acc, int64_t i, int64_t n) { return acc + load_n(x + i, n); });
       mean = sum / static_cast<float>(d);
     }
