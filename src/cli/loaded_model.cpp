@@ -28,7 +28,8 @@ void add_load_options(CLI::App& app, LoadOptions& options) {
   app.add_option("--recipe", options.recipe,
                  "recipe of the linear layers (default: MINITE_RECIPE, else bf16)");
   app.add_option("--rules", options.rules, "YAML file of per-layer recipes");
-  app.add_option("--kv-cache", options.kv_cache, "keys and values: bf16 or fp8")->capture_default_str();
+  app.add_option("--kv-cache", options.kv_cache, "format of keys and values, of `minite formats --kv`")
+      ->capture_default_str();
   app.add_option("--sampler-policy", options.policy, "batch_invariant, fastest or exact(KERNEL)")
       ->capture_default_str();
   app.add_option("--backend", options.backend, "auto, simd or ref")->capture_default_str();

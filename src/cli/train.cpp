@@ -163,8 +163,10 @@ std::function<int()> add_training(CLI::App& app, rl::Stages stages) {
   app.add_option("--recipe", args->recipe, "recipe of both sides");
   app.add_option("--learner-recipe", args->learner_recipe, "recipe of the learner");
   app.add_option("--sampler-recipe", args->sampler_recipe, "recipe of the sampler");
-  app.add_option("--kv-cache", args->kv_cache, "the sampler's keys and values: bf16 (default) or fp8");
-  app.add_option("--learner-kv", args->learner_kv, "the learner's keys and values: bf16 (default) or fp8");
+  app.add_option("--kv-cache", args->kv_cache,
+                 "format of the sampler's keys and values, of `minite formats --kv` (default: bf16)");
+  app.add_option("--learner-kv", args->learner_kv,
+                 "format of the learner's keys and values, of `minite formats --kv` (default: bf16)");
   app.add_option("--rules", args->rules, "YAML file of per-layer recipes");
   app.add_option("--sampler-policy", args->policy, "batch_invariant (default), fastest or exact(KERNEL)");
   app.add_option("--rollout-is", args->rollout_is, "none, token or sequence");

@@ -12,7 +12,7 @@ namespace minite {
 namespace {
 
 constexpr std::array<KvFormatRow, 2> kKvFormats = {{
-    {KvFormat::bf16, "bf16", "", false, "keys and values as ops exchange them"},
+    {KvFormat::bf16, "bf16", "", false, "as ops exchange them: BF16"},
     {KvFormat::fp8, "fp8", "fp8_e4m3", true,
      "E4M3 codes of one byte, with one static FP32 scale a layer for keys and one for values"},
 }};

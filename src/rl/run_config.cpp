@@ -63,8 +63,8 @@ void visit_fields(Config& c, const Visit& v) {
   v("learner_recipe", c.learner_recipe, "recipe of the learner's linear layers");
   v("sampler_recipe", c.sampler_recipe, "recipe of the sampler's linear layers");
   v("sampler_policy", c.sampler_policy, "batch_invariant, fastest or exact(KERNEL)");
-  v("kv_cache", c.kv_cache, "format of the sampler's keys and values: bf16 or fp8");
-  v("learner_kv", c.learner_kv, "format of the learner's keys and values: bf16 or fp8");
+  v("kv_cache", c.kv_cache, "format of the sampler's keys and values, of `minite formats --kv`");
+  v("learner_kv", c.learner_kv, "format of the learner's keys and values, of `minite formats --kv`");
   v("rules", c.rules, "text of a rule file, applied on both sides");
   v("init", c.init, "checkpoint folder to start from; empty: train from scratch");
   v("max_length", c.max_length, "most tokens of a prompt and its response");
