@@ -93,6 +93,16 @@ struct E4M3 {
   }
 };
 
+/// E4M3 as stored: nearest even, saturating; every NaN is 0x7F.
+struct e4m3 {
+  uint8_t bits = 0;
+
+  constexpr e4m3() = default;
+  constexpr explicit e4m3(float x) : bits(codec_detail::is_nan(x) ? E4M3::kNaN : E4M3::encode(x)) {}
+  constexpr operator float() const { return E4M3::decode(bits); }
+};
+static_assert(sizeof(e4m3) == 1);
+
 /// E5M2 (IEEE style: infinities and NaNs exist, the encoder saturates finite values).
 struct E5M2 {
   static constexpr float kMax = 57344.0f;

@@ -12,7 +12,10 @@ template <class Of>
 std::vector<Operand> operands(std::span<const LinearWeights> w, const Of& of) {
   std::vector<Operand> all;
   all.reserve(w.size());
-  for (const LinearWeights& each : w) all.push_back(of(each));
+  for (const LinearWeights& each : w) {
+    require(each.bias.empty(), "GroupedLinear: biases are not implemented");
+    all.push_back(of(each));
+  }
   return all;
 }
 

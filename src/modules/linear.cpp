@@ -79,7 +79,7 @@ void Linear::forward_prequantized(const Context& ctx, const TensorView& x, const
                                   const TensorView& y, LinearSaved& saved) const {
   const Operand a = needs_.quantized_x ? Operand::of(saved.xq) : Operand::of(x);
   const Operand b = needs_.quantized_w ? Operand::of(w.fprop) : Operand::of(w.dense);
-  ops::gemm(ctx, fprop_, {a, b, {}, y, Output::overwrite});
+  ops::gemm(ctx, fprop_, {a, b, w.bias, y, Output::overwrite});
   saved.x = x;
 }
 
@@ -124,7 +124,11 @@ void Linear::wgrad(const Context& ctx, Arena& temp, const TensorView& dy, const 
 }
 
 void Linear::backward(const Context& ctx, Arena& temp, const TensorView& dy, const LinearSaved& saved,
-                      const LinearWeights& w, const TensorView& dx, const TensorView& dw) const {
+                      const LinearWeights& w, const TensorView& dx, const TensorView& dw,
+                      const TensorView& dbias) const {
+  require(w.bias.empty() == dbias.empty(), "{}: a bias and the place of its gradient belong together",
+          resolved_.module.name);
+  if (!dbias.empty()) ops::bias_backward(ctx, {dy, dbias});
   const int64_t mark = temp.mark();
   wgrad(ctx, temp, dy, saved, dw);
   temp.rewind(mark);
@@ -152,26 +156,29 @@ std::vector<std::string> Linear::plans() const {
           resolved_.module.name + " dgrad: " + to_string(dgrad_)};
 }
 
-void LayerNormLinear::forward(const Context& ctx, const TensorView& x, const TensorView& norm_weight,
-                              float eps, const LinearWeights& w, const TensorView& normed,
-                              const TensorView& y, Saved& saved) const {
+void LayerNormLinear::forward(const Context& ctx, const TensorView& x, const NormParams& norm, float eps,
+                              const LinearWeights& w, const TensorView& normed, const TensorView& y,
+                              Saved& saved) const {
   saved.x = x;
-  const RmsNormArgs norm{x, norm_weight, eps, 1, normed, saved.rstd};
+  const NormArgs args{x, norm.weight, eps, 1, normed, saved.rstd, norm_, norm.bias, saved.mean};
   if (!linear_.needs().quantized_x) {
-    ops::rmsnorm(ctx, norm);
+    ops::norm(ctx, args);
     linear_.forward(ctx, normed, w, y, saved.linear);
     return;
   }
-  ops::rmsnorm_quantize(ctx, {norm, saved.linear.xq});
+  ops::norm_quantize(ctx, {args, saved.linear.xq});
   linear_.forward_prequantized(ctx, normed, w, y, saved.linear);
 }
 
 void LayerNormLinear::backward(const Context& ctx, Arena& temp, const TensorView& dy, const Saved& saved,
-                               const TensorView& norm_weight, const LinearWeights& w,
-                               const TensorView& dnormed, const TensorView& residual, const TensorView& dx,
-                               const TensorView& dw, const TensorView& dnorm_weight) const {
-  linear_.backward(ctx, temp, dy, saved.linear, w, dnormed, dw);
-  ops::rmsnorm_backward(ctx, {dnormed, saved.x, norm_weight, saved.rstd, 1, residual, dx, dnorm_weight});
+                               const NormParams& norm, const LinearWeights& w, const TensorView& dnormed,
+                               const TensorView& residual, const TensorView& dx, const TensorView& dw,
+                               const NormParams& dnorm, const TensorView& dbias) const {
+  require(norm.bias.empty() == dnorm.bias.empty(),
+          "{}: a norm's bias and the place of its gradient belong together", linear_.resolved().module.name);
+  linear_.backward(ctx, temp, dy, saved.linear, w, dnormed, dw, dbias);
+  ops::norm_backward(ctx, {dnormed, saved.x, norm.weight, saved.rstd, 1, residual, dx, dnorm.weight, norm_,
+                           saved.mean, dnorm.bias});
 }
 
 }  // namespace minite

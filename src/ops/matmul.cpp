@@ -49,7 +49,7 @@ void gemm(const Context& ctx, const GemmPlan& plan, const GemmArgs& args) {
   check_operand("b", args.b, p.b, p.k);
   require(args.b.rows() == p.n, "qgemm: b has {} rows, planned for N={}", args.b.rows(), p.n);
   check_shape("qgemm", "y", args.y, args.a.rows(), p.n, p.y);
-  check_optional("qgemm", "bias", args.bias, 1, p.n, DType::f32);
+  check_optional("qgemm", "bias", args.bias, 1, p.n, accumulator(p.y));
   check_scratch("qgemm", ctx.scratch, plan.scratch(args.y.rows, ctx.pool->threads()));
   if (args.y.size() == 0) return;
   plan.table->gemm(args, ctx.exec());

@@ -1,11 +1,14 @@
 // quantize, dequantize and the fused producers of codes.
+#include "backends/ref/table.h"
 #include "conformance/conformance.h"
 #include "minite/error.h"
+#include "support/norms.h"
 
 namespace minite::conformance {
 namespace {
 
 using Quantize = Level;
+using test_support::NormCase;
 MINITE_LEVELS(Quantize);
 
 bool valid(const QuantSpec& spec) {
@@ -134,22 +137,42 @@ TEST_P(Quantize, DequantizeEveryByte) {
   }
 }
 
-TEST_P(Quantize, RmsNormQuantize) {
+NormArgs norm_args(Trial& trial, const NormCase& norm, DType dtype, const Shape& shape) {
+  NormArgs args;
+  args.x = trial.space.input("x", dtype, shape.rows, shape.cols, Fill::normal, 2);
+  args.weight = trial.space.input("w", dtype, 1, shape.cols);
+  args.eps = 1e-5f;
+  args.y = trial.space.output("y", dtype, shape.rows, shape.cols, 5);
+  args.rstd = trial.space.output("rstd", DType::f32, shape.rows, 1);
+  args.spec = norm.spec;
+  if (norm.spec.kind == NormKind::layernorm)
+    args.mean = trial.space.output("mean", DType::f32, shape.rows, 1);
+  if (norm.bias) args.bias = trial.space.input("bias", dtype, 1, shape.cols);
+  return args;
+}
+
+/// Against the reference, whose fused op is the composition; and against the level's own two ops.
+TEST_P(Quantize, NormQuantize) {
   for (const QuantSpec& spec : kSpecs) {
     if (!producible(spec)) continue;
-    for (const DType dtype : kStorage) {
-      for (const Shape& shape : kShapes) {
-        check(fmt::format("rmsnorm_quantize {} {}x{}", to_string(spec), shape.rows, shape.cols),
-              [&](Trial& trial) {
-                RmsNormQuantizeArgs args;
-                args.norm.x = trial.space.input("x", dtype, shape.rows, shape.cols, Fill::normal, 2);
-                args.norm.weight = trial.space.input("w", dtype, 1, shape.cols);
-                args.norm.eps = 1e-5f;
-                args.norm.y = trial.space.output("y", dtype, shape.rows, shape.cols, 5);
-                args.norm.rstd = trial.space.output("rstd", DType::f32, shape.rows, 1);
-                args.out = trial.space.codes("out", spec, shape.rows, shape.cols);
-                trial.op.rmsnorm_quantize(args, trial.exec());
-              });
+    for (const NormCase& norm : test_support::kNorms) {
+      for (const DType dtype : kStorage) {
+        for (const Shape& shape : kShapes) {
+          const std::string what =
+              fmt::format("{}, {} {}x{}", norm.name, to_string(spec), shape.rows, shape.cols);
+          check(what, [&](Trial& trial) {
+            const NormArgs args = norm_args(trial, norm, dtype, shape);
+            const QTensor out = trial.space.codes("out", spec, shape.rows, shape.cols);
+            trial.op.norm_quantize({args, out}, trial.exec());
+          });
+          check(what + " in two ops", [&](Trial& trial) {
+            const NormArgs args = norm_args(trial, norm, dtype, shape);
+            const QTensor out = trial.space.codes("out", spec, shape.rows, shape.cols);
+            if (&trial.op == &ref::table()) return trial.op.norm_quantize({args, out}, trial.exec());
+            trial.op.norm(args, trial.exec());
+            trial.op.quantize({args.y, Orientation::rows, out, {}}, trial.exec());
+          });
+        }
       }
     }
   }

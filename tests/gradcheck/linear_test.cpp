@@ -42,31 +42,6 @@ TEST(LinearFp64, BackwardIsTheGradientOfForward) {
   check_elements("dw", w.data, dw.data, loss);
 }
 
-TEST(LinearFp64, NormLinearWithAResidual) {
-  Reference ref;
-  constexpr int64_t kRows = 4, kN = 5, kK = 6;
-  const LayerNormLinear layer(resolved("fp32", kN, kK), DType::f64, ref::table(), Policy{});
-  Matrix x = Matrix::random(kRows, kK, 34), g = Matrix::random(1, kK, 35), w = Matrix::random(kN, kK, 36);
-  Matrix c = Matrix::random(kRows, kN, 37), residual = Matrix::random(kRows, kK, 38);
-  Matrix normed(kRows, kK), y(kRows, kN), rstd(kRows, 1), dnormed(kRows, kK), dx(kRows, kK), dw(kN, kK),
-      dg(1, kK);
-  LinearWeights weights;
-  weights.dense = w.view();
-  LayerNormLinear::Saved saved;
-  saved.rstd = rstd.view();
-  const Loss loss = [&] {
-    layer.forward(ref.context(), x.view(), g.view(), 1e-2f, weights, normed.view(), y.view(), saved);
-    return y.dot(c) + x.dot(residual);
-  };
-  (void)loss();
-  Arena temp(nullptr, 0);
-  layer.backward(ref.context(), temp, c.view(), saved, g.view(), weights, dnormed.view(), residual.view(),
-                 dx.view(), dw.view(), dg.view());
-  check_elements("dx", x.data, dx.data, loss);
-  check_elements("dw", w.data, dw.data, loss);
-  check_elements("dnorm", g.data, dg.data, loss);
-}
-
 // --- quantized products ------------------------------------------------------------------------------
 
 /// [rows, cols] in FP64 of what a product reads.

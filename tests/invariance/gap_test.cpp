@@ -29,9 +29,11 @@ SampleParams params(int64_t new_tokens, float temperature) {
 }
 
 /// Batches of 1..33 sequences, `step` apart.
-void check_batch_sizes(const ModelConfig& config, const std::string& recipe, size_t step) {
+void check_batch_sizes(const ModelConfig& config, const std::string& recipe, size_t step,
+                       KvFormat kv = KvFormat::bf16) {
   Weights weights(config, DType::bf16, Purpose::training);
-  Sides sides(weights, {.recipe = recipe});
+  weights.set_kv_scales(uneven_kv_scales(config));
+  Sides sides(weights, {.recipe = recipe, .kv = kv});
   const auto requests = requests_of(prompt_lengths(33), config.vocab_size);
   // Weights under which this recipe is neither uniform nor certain: it must be hard to agree by chance.
   std::vector<Sample> all;
@@ -81,15 +83,22 @@ TEST(EveryRecipe, LearnerEqualsSampler) {
   }
 }
 
+TEST_P(Gap, IsZeroWithFp8KeysAndValues) {
+  check_batch_sizes(tiny_config(32, false), GetParam(), 8, KvFormat::fp8);
+  check_batch_sizes(tiny_config(24, true), GetParam(), 16, KvFormat::fp8);
+  check_batch_sizes(tiny_experts(32, false), GetParam(), 16, KvFormat::fp8);
+}
+
 /// The same requests by any slots, prefill size, threads and backend.
-void check_everywhere(const ModelConfig& config, const std::string& recipe) {
+void check_everywhere(const ModelConfig& config, const std::string& recipe, KvFormat kv = KvFormat::bf16) {
   Weights weights(config, DType::bf16, Purpose::training);
   fill_strong(weights, 6);
+  weights.set_kv_scales(uneven_kv_scales(config));
   const auto requests = requests_of({1, 66, 17, 3, 126, 50, 63}, config.vocab_size);
   std::vector<Sample> expected;
   Scores learned;
   {
-    Sides sides(weights, {.recipe = recipe});
+    Sides sides(weights, {.recipe = recipe, .kv = kv});
     expected = sides.sampler.generate(requests, params(6, 0.8f));
     learned = score(sides.learner, sequences_of(requests, expected), 0.8f);
     ASSERT_TRUE(same_bits(scores_of(expected), learned));
@@ -103,7 +112,7 @@ void check_everywhere(const ModelConfig& config, const std::string& recipe) {
       for (const int64_t slots : {1, 3, 33}) {
         for (const int64_t prefill : {16, 4096}) {
           if (slow && (slots != 3 || threads == 3 || (threads == 1) != (prefill == 16))) continue;
-          Sides sides(weights, {recipe, table, threads, {slots, 192, prefill}, {512, 192}, {}});
+          Sides sides(weights, {recipe, table, threads, {slots, 192, prefill}, {512, 192}, {}, kv});
           const std::string what =
               fmt::format("{} threads {} slots {} prefill {}", table->name, threads, slots, prefill);
           ASSERT_TRUE(same_bits(sides.sampler.generate(some, params(6, 0.8f)), want)) << what;
@@ -121,6 +130,10 @@ TEST_P(Gap, IsZeroForAnySlotsPrefillThreadsAndBackend) {
 }
 TEST_P(Gap, IsZeroForExpertsWithAnySlotsPrefillThreadsAndBackend) {
   check_everywhere(tiny_experts(24, true), GetParam());
+}
+TEST_P(Gap, IsZeroForFp8KeysWithAnySlotsPrefillThreadsAndBackend) {
+  check_everywhere(tiny_config(24, false), GetParam(), KvFormat::fp8);
+  check_everywhere(tiny_experts(24, true), GetParam(), KvFormat::fp8);
 }
 
 TEST_P(Gap, StatisticsAreExactlyZero) {

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
+#include "minite/kv_format.h"
 #include "minite/recipe.h"
 #include "minite/rl.h"
 #include "support/tiny_model.h"
@@ -45,6 +47,8 @@ inline ModelConfig ragged_experts(const std::string& recipe) {
   c.num_experts = 5;
   return c;
 }
+/// The formats of keys and values; suites run with the same on both sides.
+inline constexpr std::array<KvFormat, 2> kKvFormats = {KvFormat::bf16, KvFormat::fp8};
 
 class RecipeTest : public testing::TestWithParam<std::string> {};
 
