@@ -62,6 +62,9 @@ enum class GateScope : std::uint8_t { q3, whole };
 /// Which segments and tokens Repair pulls on.
 enum class RepairScope : std::uint8_t { adv_positive, whole, q2 };
 
+/// Whose experts the learner's passes take in a mixture of experts (verl `router_replay.mode`).
+enum class RouterReplay : std::uint8_t { off, R2, R3 };
+
 /// One row of an option table, as command line help and the documentation show it.
 struct Option {
   std::string_view name;        ///< spelled as in verl, e.g. "seq-mean-token-mean"

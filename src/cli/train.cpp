@@ -20,7 +20,7 @@ namespace {
 
 struct TrainArgs {
   std::string preset, config, data, output, resume, recipe, learner_recipe, sampler_recipe, rules, policy,
-      rollout_is, triage, init;
+      rollout_is, router_replay, triage, init;
   std::string device = "cpu";
   std::optional<int64_t> steps, threads;
   std::optional<uint64_t> seed;
@@ -42,6 +42,7 @@ constexpr FieldOption kFieldOptions[] = {
     {&TrainArgs::sampler_recipe, "sampler_recipe"},
     {&TrainArgs::policy, "sampler_policy"},
     {&TrainArgs::rollout_is, "rl.rollout_is"},
+    {&TrainArgs::router_replay, "rl.router_replay"},
     {&TrainArgs::triage, "rl.triage"},
     {&TrainArgs::init, "init"},
 };
@@ -164,6 +165,7 @@ std::function<int()> add_training(CLI::App& app, rl::Stages stages) {
   app.add_option("--rules", args->rules, "YAML file of per-layer recipes");
   app.add_option("--sampler-policy", args->policy, "batch_invariant (default), fastest or exact(KERNEL)");
   app.add_option("--rollout-is", args->rollout_is, "none, token or sequence");
+  app.add_option("--router-replay", args->router_replay, "experts that the learner takes: off, R2 or R3");
   app.add_option("--triage", args->triage, "on or off");
   app.add_option("--set", args->set, "any setting, key=value; --print-config lists them")->take_all();
   app.add_flag("--print-config", args->print_config, "print the configuration as YAML and stop");

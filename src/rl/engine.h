@@ -22,6 +22,7 @@ class Engine {
 
   [[nodiscard]] Learner& learner() { return *learner_; }
   [[nodiscard]] Sampler& sampler() { return *sampler_; }
+  [[nodiscard]] const ModelConfig& model() const { return learner_network_->config(); }
   /// Quantizes the weights when they changed; returns how many tensors were quantized. Both sides see it.
   int64_t synchronize() { return cache_.refresh(learner_->context()); }
   /// The plans of both sides in words, for the record.

@@ -133,6 +133,10 @@ class Run {
     require(config_.max_length <= model.max_position_embeddings,
             "max_length={} exceeds the model's max_position_embeddings={}", config_.max_length,
             model.max_position_embeddings);
+    require(model.num_experts > 0 || parse<RouterReplay>(config_.rl.router_replay) == RouterReplay::off,
+            "rl.router_replay={} replays experts, but the model has none (model.num_experts={}); set "
+            "rl.router_replay=off",
+            config_.rl.router_replay, model.num_experts);
     require_fit(*tokenizer_, model, config_.init);
     for (const StagePlan& stage : plan_) check_sides(weights_, config_, stage.sides, table_);
     for (int64_t i = 0; i < problems_.size(); ++i) {

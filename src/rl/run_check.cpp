@@ -119,6 +119,7 @@ void validate(const RunConfig& c) {
   (void)Policy::parse(c.sampler_policy);
   (void)objective_preset(c.rl.objective);
   (void)parse<AdvEstimator>(c.rl.adv_estimator);
+  (void)parse<RouterReplay>(c.rl.router_replay);
   (void)get_recipe(c.learner_recipe);
   (void)get_recipe(c.sampler_recipe);
   (void)get_recipe(c.contrast.learner_recipe);

@@ -59,6 +59,17 @@ void add_times(const std::vector<json>& timings, const std::vector<json>& metric
   if (rl_seconds > 0) summary["tokens_per_s"] = sum(column(metrics, "rl", "tokens")) / rl_seconds;
 }
 
+/// What log-probs of the two sides mean. Gaps of runs are comparable when this is equal.
+json contract(const RunConfig& c) {
+  return {{"temperature", c.rl.temperature},
+          {"top_k", c.rl.top_k},
+          {"top_p", c.rl.top_p},
+          {"logprobs", "full softmax of logits / temperature"},
+          {"learner_recipe", c.learner_recipe},
+          {"sampler_recipe", c.sampler_recipe},
+          {"router_replay", c.rl.router_replay}};
+}
+
 }  // namespace
 
 json summarize(const std::filesystem::path& run, const SummaryInput& input) {
@@ -70,6 +81,7 @@ json summarize(const std::filesystem::path& run, const SummaryInput& input) {
                   {"policy", input.config.sampler_policy},
                   {"learner_recipe", input.config.learner_recipe},
                   {"sampler_recipe", input.config.sampler_recipe},
+                  {"contract", contract(input.config)},
                   {"checkpoint", input.final_checkpoint},
                   {"steps", metrics.size()}};
   add_rl(metrics, summary);

@@ -27,6 +27,7 @@ TEST(Options, NamesAreThoseOfVerlAndTriage) {
   round_trip<Normalization>({"response", "global"});
   round_trip<GateScope>({"q3", "whole"});
   round_trip<RepairScope>({"adv_positive", "whole", "q2"});
+  round_trip<RouterReplay>({"off", "R2", "R3"});
 }
 
 TEST(Options, UnknownNamesListTheTable) {
