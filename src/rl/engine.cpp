@@ -31,11 +31,15 @@ Engine::Engine(Weights& weights, const RunConfig& config, const Sides& sides, co
     return make_network(weights, cache_, config, recipe, table);
   };
   learner_network_ = network(sides.learner_recipe);
-  if (sides.sampler_recipe != sides.learner_recipe) sampler_network_ = network(sides.sampler_recipe);
-  const Network& sampling = sampler_network_ ? *sampler_network_ : *learner_network_;
+  if (config.rl.rollout_staleness > 0) {
+    lagging_ = std::make_unique<Lagging>(weights.config());
+    lagging_->network = make_network(lagging_->weights, lagging_->cache, config, sides.sampler_recipe, table);
+  } else if (sides.sampler_recipe != sides.learner_recipe) {
+    sampler_network_ = network(sides.sampler_recipe);
+  }
   learner_ = std::make_unique<Learner>(weights, *learner_network_, table, pool,
                                        LearnerLimits{config.micro_tokens, config.max_length});
-  sampler_ = std::make_unique<Sampler>(sampling, table, pool,
+  sampler_ = std::make_unique<Sampler>(sampling(), table, pool,
                                        SamplerLimits{config.sampler_sequences, config.max_length, 4096});
 }
 
@@ -49,11 +53,22 @@ Reference::Reference(const ModelConfig& model, const std::filesystem::path& chec
   cache_.refresh(learner_->context());
 }
 
+const Network& Engine::sampling() const {
+  if (lagging_) return *lagging_->network;
+  return sampler_network_ ? *sampler_network_ : *learner_network_;
+}
+
+void Engine::sample_at(const learn::WeightHistory& history, int64_t version) {
+  if (lagging_->version == version) return;
+  history.restore(version, lagging_->weights);
+  lagging_->cache.refresh(learner_->context());
+  lagging_->version = version;
+}
+
 std::vector<std::string> Engine::plans() const {
   std::vector<std::string> all;
   for (const std::string& line : learner_network_->plans()) all.push_back("learner " + line);
-  const Network& sampling = sampler_network_ ? *sampler_network_ : *learner_network_;
-  for (const std::string& line : sampling.plans()) {
+  for (const std::string& line : sampling().plans()) {
     if (line.find(" fprop: ") != std::string::npos) all.push_back("sampler " + line);
   }
   return all;

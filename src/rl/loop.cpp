@@ -80,7 +80,8 @@ class Run {
         pool_(config.threads > 0 ? static_cast<int>(config.threads) : env_threads()),
         table_(backend(config.backend == "auto" ? env_backend() : config.backend)),
         weights_(make_model(config, *tokenizer_), DType::bf16, Purpose::training),
-        plan_(plan_stages(config)) {
+        plan_(plan_stages(config)),
+        history_(config.rl.rollout_staleness) {
     for (const StagePlan& stage : plan_) total_ += stage.steps;
     check();
     const std::string digest = problems_.digest();
@@ -112,6 +113,7 @@ class Run {
 
   void resume(const std::filesystem::path& path, const learn::Checkpoint& checkpoint) {
     state_ = load_trainer(checkpoint.path, weights_);
+    if (samples()) history_.load(checkpoint.path, weights_, state_.step);
     folder_.emplace(RunFolder::resume(path, checkpoint.global_step));
   }
 
@@ -155,7 +157,9 @@ class Run {
                                   stage.sides.learner_recipe, stage.sides.sampler_recipe, table_.name,
                                   pool_.threads()));
     const std::unique_ptr<Reference> reference = make_reference(stage);
-    const StageContext ctx{config_, problems_, *tokenizer_, engine, reference.get()};
+    const bool lagging = history_.depth() > 0 && samples();
+    const StageContext ctx{config_, problems_,       *tokenizer_,
+                           engine,  reference.get(), lagging ? &history_ : nullptr};
     while (state_.step < stage.steps) {
       one_step(ctx, stage);
       const bool last = state_.step == stage.steps;
@@ -177,8 +181,12 @@ class Run {
     for (const Parameter& p : weights_.parameters()) {
       for (const TensorView& moment : {p.m, p.v}) std::fill_n(moment.as<float>(), moment.size(), 0.0f);
     }
+    history_.clear();
     state_ = {std::string(learn::stage_name(stage.stage)), 0, before, 0};
   }
+
+  /// Whether the stage of state_ samples.
+  [[nodiscard]] bool samples() const { return state_.stage != learn::stage_name(Stage::sft); }
 
   /// The checkpoint that RL starts from; `use` says in an error what needs it.
   [[nodiscard]] std::filesystem::path origin(std::string_view use) const {
@@ -224,6 +232,7 @@ class Run {
 
   void one_step(const StageContext& ctx, const StagePlan& stage) {
     StepRecord record;
+    if (samples()) history_.keep(state_.step, weights_);
     const auto version = weights_.version();
     try {
       record =
@@ -247,6 +256,7 @@ class Run {
     folder_->save_checkpoint(state_.global_step, [&](const std::filesystem::path& path) {
       save_model(path, weights_);
       save_trainer(path, weights_, state_);
+      history_.save(path, weights_, state_.step);
       tokenizer_->save(path);
     });
     // Two for resuming, and the ends of SFT (where a contrast starts) and of RL (the product).
@@ -272,6 +282,7 @@ class Run {
   const OpTable& table_;
   Weights weights_;
   std::vector<StagePlan> plan_;
+  learn::WeightHistory history_;
   int64_t total_ = 0;
   bool warned_ = false;
   TrainerState state_;

@@ -43,6 +43,7 @@ void check_sizes(const RunConfig& c) {
       Range{"rl.overlong_buffer_len", n(c.rl.overlong_buffer_len), 0, n(c.max_length)},
       Range{"rl.ppo_epochs", n(c.rl.ppo_epochs), 1, 1000},
       Range{"rl.ppo_mini_batch_size", n(c.rl.ppo_mini_batch_size), 0, kMostSequences},
+      Range{"rl.rollout_staleness", n(c.rl.rollout_staleness), 0, 64},  // each keeps a copy of the masters
       Range{"contrast.steps", n(c.contrast.steps), 0, kMost},
   };
   check_ranges(ranges);

@@ -46,6 +46,7 @@ void visit_rl_fields(Config& c, const Visit& v) {
   v("rl.overlong_penalty_factor", c.rl.overlong_penalty_factor, "penalty of the longest response");
   v("rl.ppo_epochs", c.rl.ppo_epochs, "passes over a rollout");
   v("rl.ppo_mini_batch_size", c.rl.ppo_mini_batch_size, "prompts an optimizer update, 0: all");
+  v("rl.rollout_staleness", c.rl.rollout_staleness, "steps that the sampler's weights lag behind");
   v("rl.router_replay", c.rl.router_replay, "experts that the learner takes: off, R2 or R3");
   v("rl.triage", c.rl.triage, "TRIAGE gate and repair: on or off");
   v("rl.triage_normalization", c.rl.triage_normalization, "response or global");

@@ -79,6 +79,7 @@ struct RlConfig {
   double overlong_penalty_factor = 1.0;
   int64_t ppo_epochs = 1;           ///< passes over a rollout
   int64_t ppo_mini_batch_size = 0;  ///< prompts an optimizer update; 0: all of the rollout
+  int64_t rollout_staleness = 0;    ///< steps that the sampler's weights lag behind
   std::string router_replay = "off";
   std::string triage = "on";
   std::string triage_normalization = "response";

@@ -284,9 +284,21 @@ StepRecord sft_step(const StageContext& ctx, int64_t step) {
   return record;
 }
 
+namespace {
+
+/// The version of the weights that step `step` samples with: the learner has finished `step` steps.
+void choose_version(const StageContext& ctx, int64_t step, learn::Metrics& metrics) {
+  const int64_t lag = std::min(step, ctx.config.rl.rollout_staleness);
+  if (ctx.history != nullptr) ctx.engine.sample_at(*ctx.history, step - lag);
+  metrics["rollout_weight_version"] = static_cast<double>(step - lag);
+}
+
+}  // namespace
+
 StepRecord rl_step(const StageContext& ctx, learn::Stage stage, int64_t step) {
   StepRecord record;
   const auto start = std::chrono::steady_clock::now();
+  choose_version(ctx, step, record.metrics);
   const Rollout rollout = roll_out(ctx, stage, step, record);
   record.seconds["rollout"] = seconds_since(start);
   const Position at{stage, step};

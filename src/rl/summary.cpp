@@ -67,6 +67,7 @@ json contract(const RunConfig& c) {
           {"logprobs", "full softmax of logits / temperature"},
           {"learner_recipe", c.learner_recipe},
           {"sampler_recipe", c.sampler_recipe},
+          {"rollout_staleness", c.rl.rollout_staleness},
           {"router_replay", c.rl.router_replay}};
 }
 
