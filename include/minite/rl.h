@@ -345,15 +345,29 @@ double evaluate(const Batch& batch, const Prepared& prepared, std::int64_t respo
 /// Which way a metric should move.
 enum class Direction : std::uint8_t { neutral, lower, higher };
 
+/// Stages of a run whose lines hold a metric. The stages rl and contrast take the same step.
+enum class MetricStages : std::uint8_t { sft, policy, all };
+
+/// One metric of a run. The fields after `stages` may be left out where nothing is known.
 struct MetricInfo {
-  std::string_view name;        ///< as slime, verl or TRIAGE print it
+  std::string_view name;        ///< in metrics.jsonl; as slime, verl or TRIAGE print it where they have it
   std::string_view definition;  ///< one sentence with the formula
   std::string_view unit;
-  Direction direction;
+  Direction direction = Direction::neutral;
+  MetricStages stages = MetricStages::policy;
+  std::string_view range = "any";  ///< ">= 0", "[0, 1]", "any"
+  std::string_view healthy = "";   ///< what a run without trouble shows
+  std::string_view slime = "";     ///< the key under which slime logs the same quantity, exactly
+  std::string_view verl = "";      ///< the same of verl
+  std::string_view source = "";    ///< whose definition it is, when neither of the two logs it
+  std::string_view when = "";      ///< the setting that it needs; empty: every step has it
 };
 
-/// All metrics in the order in which metrics() returns them.
+/// Every key that a line of metrics.jsonl may hold besides global_step, step and stage; (name, stage) is
+/// unique. First the rows of metrics() in its order, then those that the step itself writes.
 [[nodiscard]] std::vector<MetricInfo> metric_table();
+/// Whether lines of the stage "sft", "rl" or "contrast" hold the metric.
+[[nodiscard]] bool in_stage(const MetricInfo& metric, std::string_view stage);
 
 /// The gap between stored log-probs, x = lO - lS over valid tokens, before any rejection mask.
 struct GapStats {
@@ -376,9 +390,9 @@ struct GapStats {
 /// At gap 0 it is false, and reports should say "inert" rather than show an empty figure.
 [[nodiscard]] bool triage_active(const Prepared& prepared, const MetricSums& sums);
 
-/// (name, value) in table order. Rows that do not apply are absent: entropy and KL when not given, dual clip
-/// when off, triage_* when TRIAGE is off. `sums` must cover every response of the update once; gap
-/// metrics describe `batch` only. Throws invalid_argument when it does not, or holds no token.
+/// (name, value) of the loss, in table order. Rows that do not apply are absent: entropy and KL when not
+/// given, dual clip when off, triage_* when TRIAGE is off. `sums` must cover every response of the update
+/// once; gap metrics describe `batch` only. Throws invalid_argument when it does not, or holds no token.
 [[nodiscard]] std::vector<std::pair<std::string, double>> metrics(const Batch& batch,
                                                                   const Prepared& prepared,
                                                                   const MetricSums& sums);

@@ -1,8 +1,9 @@
-// The metric table: one row per number that a training step reports.
+// The metric table of the loss: one row per number that it reports. step_metrics.h has the others.
 #include <array>
 
 #include "core/fail.h"
 #include "minite/rl.h"
+#include "rl/step_metrics.h"
 
 namespace minite::rl {
 namespace {
@@ -41,138 +42,176 @@ struct Row {
 
 constexpr Direction kNeutral = Direction::neutral;
 constexpr Direction kLower = Direction::lower;
+constexpr Direction kHigher = Direction::higher;
+constexpr MetricStages kPolicy = MetricStages::policy;
+constexpr std::string_view kAny = "any", kPositive = ">= 0", kShare = "[0, 1]";
+constexpr std::string_view kZeroWhenMatched = "exactly 0 with matched recipes";
+constexpr std::string_view kOneWhenMatched = "exactly 1 with matched recipes";
+constexpr std::string_view kInert = "0: TRIAGE has nothing to act on at gap 0";
+constexpr std::string_view kTriage = "TRIAGE (arXiv:2610.07043)";
+constexpr std::string_view kOurs = "miniTE";
+constexpr std::string_view kNeedsKl = "rl.kl_loss_coef > 0";
+constexpr std::string_view kNeedsDualClip = "rl.clip_ratio_c > 1";
+constexpr std::string_view kNeedsRejection = "rl.rollout_rs is not none";
+constexpr std::string_view kNeedsTriage = "rl.triage is on";
 
 constexpr std::array kMetrics = {
     Row{{"loss",
          "pg_loss + triage_repair_contribution - entropy_coef * entropy_loss + kl_loss_coef * kl_loss", "1",
-         kNeutral},
+         kNeutral, kPolicy, kAny, "its size and sign say nothing: rewards are centred", "train/loss"},
         always,
         [](const Inputs& in) { return in.sums.loss; }},
-    Row{{"pg_loss", "policy loss, weighted and aggregated by loss_agg_mode", "1", kNeutral},
+    Row{{"pg_loss", "policy loss, weighted and aggregated by loss_agg_mode", "1", kNeutral, kPolicy, kAny,
+         "near 0 with one update a rollout", "train/pg_loss", "actor/pg_loss"},
         always,
         [](const Inputs& in) { return in.sums.pg_loss; }},
     Row{{"entropy_loss", "entropy of the learner, aggregated by loss_agg_mode without weights", "nat",
-         kNeutral},
+         kNeutral, kPolicy, kPositive, "falls slowly; near 0 the policy has stopped to explore",
+         "train/entropy_loss", "actor/entropy"},
         with_entropy,
         [](const Inputs& in) { return in.sums.entropy_loss; }},
     Row{{"kl_loss", "kl_loss_type against the frozen reference, aggregated by loss_agg_mode without weights",
-         "nat", kNeutral},
+         "nat", kNeutral, kPolicy, kAny, "exactly 0 at the first update, then bounded", "train/kl_loss",
+         "actor/kl_loss", "", kNeedsKl},
         with_kl,
         [](const Inputs& in) { return in.sums.kl_loss; }},
-    Row{{"ppo_kl", "mean over tokens of l_old - l", "nat", kNeutral},
+    Row{{"ppo_kl", "mean over tokens of l_old - l", "nat", kNeutral, kPolicy, kAny,
+         "exactly 0 with one update a rollout", "train/ppo_kl", "actor/ppo_kl"},
         always,
         [](const Inputs& in) { return in.per_token(in.sums.ppo_kl); }},
-    Row{{"pg_clipfrac", "share of tokens whose ratio (of loss_mode) is clipped", "1", kNeutral},
+    Row{{"pg_clipfrac", "share of tokens whose ratio (of loss_mode) is clipped", "1", kNeutral, kPolicy,
+         kShare, "exactly 0 with one update a rollout", "train/pg_clipfrac", "actor/pg_clipfrac"},
         always,
         [](const Inputs& in) { return in.per_token(static_cast<double>(in.sums.clipped)); }},
-    Row{{"pg_clipfrac_lower", "share of tokens held by the dual clip (clip_ratio_c)", "1", kNeutral},
+    Row{{"pg_clipfrac_lower", "share of tokens held by the dual clip (clip_ratio_c)", "1", kNeutral, kPolicy,
+         kShare, "near 0", "", "actor/pg_clipfrac_lower", "", kNeedsDualClip},
         with_dual_clip,
         [](const Inputs& in) { return in.per_token(static_cast<double>(in.sums.clipped_lower)); }},
     Row{{"train_rollout_logprob_abs_diff",
-         "mean over valid tokens of |l_old - l_sampler|, before any rejection", "nat", kLower},
+         "mean over valid tokens of |l_old - l_sampler|, before any rejection", "nat", kLower, kPolicy,
+         kPositive, kZeroWhenMatched, "train/train_rollout_logprob_abs_diff"},
         always,
         nullptr,
         &GapStats::abs_mean},
-    Row{{"gap_max", "largest |l_old - l_sampler| of a token", "nat", kLower},
+    Row{{"gap_max", "largest |l_old - l_sampler| of a token", "nat", kLower, kPolicy, kPositive,
+         kZeroWhenMatched, "", "", kOurs},
         always,
         nullptr,
         &GapStats::abs_max},
-    Row{{"gap_response_max", "largest mean |l_old - l_sampler| of a response", "nat", kLower},
+    Row{{"gap_response_max", "largest mean |l_old - l_sampler| of a response", "nat", kLower, kPolicy,
+         kPositive, kZeroWhenMatched, "", "", kOurs},
         always,
         nullptr,
         &GapStats::response_max},
-    Row{{"gap_q05", "5 % quantile of l_old - l_sampler", "nat", Direction::higher},
+    Row{{"gap_q05", "5 % quantile of l_old - l_sampler", "nat", kHigher, kPolicy, kAny,
+         "0 with matched recipes; a long negative tail is the first sign of trouble", "", "", kOurs},
         always,
         nullptr,
         &GapStats::q05},
-    Row{{"gap_q01", "1 % quantile of l_old - l_sampler", "nat", Direction::higher},
+    Row{{"gap_q01", "1 % quantile of l_old - l_sampler", "nat", kHigher, kPolicy, kAny, "as gap_q05", "", "",
+         kOurs},
         always,
         nullptr,
         &GapStats::q01},
     Row{{"mismatch_kl", "k1 = mean of l_sampler - l_old, estimates KL(sampler || learner), may be negative",
-         "nat", kLower},
+         "nat", kLower, kPolicy, kAny, kZeroWhenMatched, "train/mis_kl", "rollout_corr/kl"},
         always,
         nullptr,
         &GapStats::k1},
     Row{{"mismatch_k3_kl", "k3 = mean of exp(x) - x - 1 with x = l_old - l_sampler clamped to +-20", "nat",
-         kLower},
+         kLower, kPolicy, kPositive, kZeroWhenMatched, "train/mis_k3_kl", "rollout_corr/k3_kl"},
         always,
         nullptr,
         &GapStats::k3},
-    Row{{"rollout_probs_diff_mean", "mean of |exp(l_old) - exp(l_sampler)|", "1", kLower},
+    Row{{"rollout_probs_diff_mean", "mean of |exp(l_old) - exp(l_sampler)|", "1", kLower, kPolicy, kShare,
+         kZeroWhenMatched, "", "training/rollout_probs_diff_mean"},
         always,
         nullptr,
         &GapStats::prob_abs_mean},
-    Row{{"rollout_probs_diff_max", "largest |exp(l_old) - exp(l_sampler)|", "1", kLower},
+    Row{{"rollout_probs_diff_max", "largest |exp(l_old) - exp(l_sampler)|", "1", kLower, kPolicy, kShare,
+         kZeroWhenMatched, "", "training/rollout_probs_diff_max"},
         always,
         nullptr,
         &GapStats::prob_abs_max},
     Row{{"rollout_probs_diff_std", "unbiased standard deviation of |exp(l_old) - exp(l_sampler)|", "1",
-         kLower},
+         kLower, kPolicy, kPositive, kZeroWhenMatched, "", "training/rollout_probs_diff_std"},
         always,
         nullptr,
         &GapStats::prob_abs_std},
-    Row{{"ois", "mean ratio of loss_mode: r = exp(l - l_old), of a whole response for gspo", "1", kNeutral},
+    Row{{"ois", "mean ratio of loss_mode: r = exp(l - l_old), of a whole response for gspo", "1", kNeutral,
+         kPolicy, kPositive, "exactly 1 with one update a rollout", "train/ois"},
         always,
         [](const Inputs& in) { return in.per_token(in.sums.ratio); }},
     Row{{"tis",
          "mean correction ratio rho = exp(l_old - l_sampler) before its threshold, at the level of "
          "rollout_is",
-         "1", kNeutral},
+         "1", kNeutral, kPolicy, kPositive, kOneWhenMatched, "train/tis", "rollout_corr/rollout_is_mean"},
         always,
         [](const Inputs& in) { return in.per_token(in.prepared.is_sums.ratio); }},
-    Row{{"tis_clipfrac", "share of tokens whose correction ratio the threshold changed", "1", kLower},
+    Row{{"tis_clipfrac", "share of tokens whose correction ratio the threshold changed", "1", kLower, kPolicy,
+         kShare, kZeroWhenMatched, "train/tis_clipfrac"},
         always,
         [](const Inputs& in) { return in.per_token(static_cast<double>(in.prepared.is_sums.changed)); }},
-    Row{{"tis_abs", "mean |rho - 1| before the threshold", "1", kLower},
+    Row{{"tis_abs", "mean |rho - 1| before the threshold", "1", kLower, kPolicy, kPositive, kZeroWhenMatched,
+         "train/tis_abs"},
         always,
         [](const Inputs& in) { return in.per_token(in.prepared.is_sums.abs_error); }},
-    Row{{"rollout_rs_masked_fraction", "share of tokens that rollout_rs rejects", "1", kLower},
+    Row{{"rollout_rs_masked_fraction", "share of tokens that rollout_rs rejects", "1", kLower, kPolicy,
+         kShare, "a few percent; above 0.5 a threshold is wrong", "",
+         "rollout_corr/rollout_rs_masked_fraction", "", kNeedsRejection},
         with_rejection,
         [](const Inputs& in) { return in.per_token(static_cast<double>(in.prepared.is_sums.rejected)); }},
-    Row{{"rollout_rs_seq_masked_fraction", "share of responses that lose a token to rollout_rs", "1", kLower},
+    Row{{"rollout_rs_seq_masked_fraction", "share of responses that lose a token to rollout_rs", "1", kLower,
+         kPolicy, kShare, "a few percent; above 0.5 a threshold is wrong", "",
+         "rollout_corr/rollout_rs_seq_masked_fraction", "", kNeedsRejection},
         with_rejection,
         [](const Inputs& in) {
           return static_cast<double>(in.prepared.is_sums.rejected_responses) /
                  static_cast<double>(in.prepared.totals.responses);
         }},
-    Row{{"triage_active", "1 if a gate weight is below 1 or a Repair window is active, else 0", "1",
-         kNeutral},
+    Row{{"triage_active", "1 if a gate weight is below 1 or a Repair window is active, else 0", "1", kNeutral,
+         kPolicy, "0 or 1", kInert, "", "", kOurs, kNeedsTriage},
         with_triage,
         [](const Inputs& in) { return triage_active(in.prepared, in.sums) ? 1.0 : 0.0; }},
-    Row{{"triage_gate_weight_mean", "mean gate weight over valid tokens", "1", kNeutral},
+    Row{{"triage_gate_weight_mean", "mean gate weight over valid tokens", "1", kNeutral, kPolicy, "(0, 1]",
+         "1; far below 1 the gate attenuates most of the signal", "", "", kTriage, kNeedsTriage},
         with_gate,
         [](const Inputs& in) { return in.token_weight_mean(); }},
     Row{{"triage_token_weight_mean", "exact normaliser Z / valid tokens (1 when the gate is off)", "1",
-         kNeutral},
+         kNeutral, kPolicy, "(0, 1]", "as triage_gate_weight_mean", "", "", kTriage, kNeedsTriage},
         with_triage,
         [](const Inputs& in) { return in.token_weight_mean(); }},
     Row{{"triage_repair_loss", "(1/S) sum of phi(q) over the windows in scope, without the coefficient", "1",
-         kNeutral},
+         kNeutral, kPolicy, kPositive, kInert, "", "", kTriage, kNeedsTriage},
         with_repair,
         [](const Inputs& in) { return in.sums.repair_loss; }},
-    Row{{"triage_repair_contribution", "coefficient in force * triage_repair_loss", "1", kNeutral},
+    Row{{"triage_repair_contribution", "coefficient in force * triage_repair_loss", "1", kNeutral, kPolicy,
+         kPositive, kInert, "", "", kTriage, kNeedsTriage},
         with_repair,
         [](const Inputs& in) { return in.prepared.repair_coef * in.sums.repair_loss; }},
-    Row{{"triage_repair_active_segment_fraction", "windows in scope with q > 0, / S", "1", kNeutral},
+    Row{{"triage_repair_active_segment_fraction", "windows in scope with q > 0, / S", "1", kNeutral, kPolicy,
+         kShare, kInert, "", "", kTriage, kNeedsTriage},
         with_repair,
         [](const Inputs& in) { return in.per_segment(static_cast<double>(in.sums.repair_active)); }},
-    Row{{"triage_repair_valid_segments_per_seq", "S / N", "1", kNeutral},
+    Row{{"triage_repair_valid_segments_per_seq", "S / N", "1", kNeutral, kPolicy, ">= 1",
+         "grows with the length of the responses", "", "", kTriage, kNeedsTriage},
         with_repair,
         [](const Inputs& in) {
           return static_cast<double>(in.prepared.totals.repair_segments) /
                  static_cast<double>(in.prepared.totals.responses);
         }},
     Row{{"triage_repair_mean_delta", "sum over the windows in scope of the mean live gap, / S", "nat",
-         kNeutral},
+         kNeutral, kPolicy, kAny, "0 with matched recipes and one update a rollout", "", "", kTriage,
+         kNeedsTriage},
         with_repair,
         [](const Inputs& in) { return in.per_segment(in.sums.repair_delta); }},
     Row{{"triage_repair_force_mean", "sum over the windows in scope of q / sqrt(1 + (q / beta)^2), / S", "1",
-         kNeutral},
+         kNeutral, kPolicy, "[0, beta)", kInert, "", "", kTriage, kNeedsTriage},
         with_repair,
         [](const Inputs& in) { return in.per_segment(in.sums.repair_force); }},
     Row{{"triage_repair_scope_token_fraction", "sum over windows of the share of tokens in scope, / S", "1",
-         kNeutral},
+         kNeutral, kPolicy, kShare, "the share of windows with a positive advantage", "", "", kTriage,
+         kNeedsTriage},
         with_repair,
         [](const Inputs& in) { return in.per_segment(in.sums.repair_scope); }},
 };
@@ -182,7 +221,13 @@ constexpr std::array kMetrics = {
 std::vector<MetricInfo> metric_table() {
   std::vector<MetricInfo> infos;
   for (const Row& row : kMetrics) infos.push_back(row.info);
+  infos.insert(infos.end(), kStepMetrics.begin(), kStepMetrics.end());
   return infos;
+}
+
+bool in_stage(const MetricInfo& metric, std::string_view stage) {
+  if (metric.stages == MetricStages::all) return true;
+  return (stage == "sft") == (metric.stages == MetricStages::sft);
 }
 
 bool triage_active(const Prepared& prepared, const MetricSums& sums) {

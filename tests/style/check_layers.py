@@ -34,7 +34,8 @@ HEADERS = {
 
 # The mathematics of rl sees no tensor, no model, no device: pure functions of spans.
 RL_MATH = {"advantage", "aggregation", "batch", "config", "correction", "evaluate", "gap", "gate", "kl", "metrics",
-           "objective", "options", "prepare", "ratio", "rejection", "repair", "replay", "shaping", "table", "triage"}
+           "objective", "options", "prepare", "ratio", "rejection", "repair", "replay", "shaping", "step_metrics", "table",
+           "triage"}
 RL_MATH_MAY = {"core", "minite/rl.h", "minite/error.h"} | {f"rl/{name}.h" for name in RL_MATH}
 
 # Folders of backends: each stands alone, but all may use ref, the specification.
