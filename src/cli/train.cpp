@@ -164,7 +164,7 @@ std::function<int()> add_training(CLI::App& app, rl::Stages stages) {
   app.add_option("--sampler-recipe", args->sampler_recipe, "recipe of the sampler");
   app.add_option("--rules", args->rules, "YAML file of per-layer recipes");
   app.add_option("--sampler-policy", args->policy, "batch_invariant (default), fastest or exact(KERNEL)");
-  app.add_option("--rollout-is", args->rollout_is, "none, token or sequence");
+  app.add_option("--rollout-is", args->rollout_is, "none, token, sequence or geometric");
   app.add_option("--router-replay", args->router_replay, "experts that the learner takes: off, R2 or R3");
   app.add_option("--triage", args->triage, "on or off");
   app.add_option("--set", args->set, "any setting, key=value; --print-config lists them")->take_all();

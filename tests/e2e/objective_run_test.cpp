@@ -40,7 +40,7 @@ const Arguments kOffPolicy = {"rl.objective=cispo",       "rl.triage_normalizati
 
 TEST(ObjectiveRun, EveryPresetTrainsWithoutAGap) {
   const TinyRuns runs;
-  for (const std::string objective : {"grpo", "dr_grpo", "dapo", "gspo", "cispo"}) {
+  for (const std::string objective : {"grpo", "dr_grpo", "dapo", "gspo", "cispo", "gmpo", "sapo"}) {
     Arguments set = {"rl.objective=" + objective, "rl.triage=off", "contrast.steps=0"};
     if (objective == "dr_grpo") set.push_back("rl.loss_scale_factor=32");
     (void)runs.finish(runs.start(objective, settings(set)));
@@ -83,6 +83,39 @@ TEST(ObjectiveRun, ResumesToTheSameBytes) {
   EXPECT_EQ(runs.lines("killed"), kTinySteps);
   EXPECT_EQ(slurp(runs / "whole/metrics.jsonl"), slurp(runs / "killed/metrics.jsonl"));
   EXPECT_TRUE(same_files(runs / "whole/checkpoints", runs / "killed/checkpoints"));
+}
+
+// The ratio is to the sampler's log-probs, but the gap stays that of l_old: a mismatch is not hidden.
+TEST(ObjectiveRun, BypassStillMeasuresTheGap) {
+  const TinyRuns runs;
+  const Arguments off = {"rl.rollout_is=none"}, on = {"rl.rollout_is=none", "rl.bypass_mode=true"};
+  (void)runs.finish(runs.start("off", settings(off)));
+  (void)runs.finish(runs.start("on", settings(on)));
+  const auto stage = [&](const std::string& run, const char* name) {
+    std::vector<json> lines;
+    for (const json& line : json_lines(runs / (run + "/metrics.jsonl"))) {
+      if (line["stage"] == name) lines.push_back(line);
+    }
+    return lines;
+  };
+  EXPECT_EQ(stage("on", "rl"), stage("off", "rl")) << "matched: l_old is l_sampler";
+  for (const json& line : stage("on", "contrast")) {
+    EXPECT_GT(line["gap_max"], 0.0);
+    EXPECT_NE(line["ppo_kl"], 0.0) << "mean of l_sampler - l";
+  }
+  for (const json& line : stage("off", "contrast")) EXPECT_EQ(line["ppo_kl"], 0.0);
+}
+
+// Negative responses that an update moved away from lose their loss for the updates that follow.
+TEST(ObjectiveRun, OffPolicyMaskingNeedsSeveralUpdates) {
+  const TinyRuns runs;
+  for (const std::string epochs : {"1", "3"}) {
+    (void)runs.finish(runs.start(epochs, settings({"rl.opsm_delta=1e-4", "rl.ppo_epochs=" + epochs,
+                                                   "rl.lr=1e-2", "contrast.steps=0"})));
+    double masked = 0;
+    for (const json& line : rl_lines(runs, epochs)) masked += line["opsm_clipfrac"].get<double>();
+    EXPECT_EQ(masked > 0, epochs == "3") << masked;
+  }
 }
 
 // Dynamic sampling begins with the rollout of a run without it.
