@@ -12,6 +12,7 @@
 #include "io/json_file.h"
 #include "io/manifest.h"
 #include "learn/checkpoint.h"
+#include "rl/alarms.h"
 #include "rl/summary.h"
 
 namespace minite::rl {
@@ -160,8 +161,9 @@ class Run {
     const bool lagging = history_.depth() > 0 && samples();
     const StageContext ctx{config_, problems_,       *tokenizer_,
                            engine,  reference.get(), lagging ? &history_ : nullptr};
+    Alarms alarms(config_, stage.stage);
     while (state_.step < stage.steps) {
-      one_step(ctx, stage);
+      one_step(ctx, stage, alarms);
       const bool last = state_.step == stage.steps;
       if (last || state_.global_step % config_.checkpoint_every == 0) save();
     }
@@ -219,18 +221,7 @@ class Run {
                                           checkpoint_path(state_.global_step).string()));
   }
 
-  /// A rejection that leaves less than half of the tokens is usually a threshold that forgot the length.
-  void warn_of_rejection(const StepRecord& record) {
-    const auto it = record.metrics.find("rollout_rs_masked_fraction");
-    if (warned_ || it == record.metrics.end() || it->second <= 0.5) return;
-    warned_ = true;
-    observer_.message(
-        fmt::format("warning: rollout_rs={} with rollout_rs_threshold={} rejects {:.0f} % of "
-                    "the tokens; sums over a response grow with its length",
-                    config_.rl.rollout_rs, config_.rl.rollout_rs_threshold, 100 * it->second));
-  }
-
-  void one_step(const StageContext& ctx, const StagePlan& stage) {
+  void one_step(const StageContext& ctx, const StagePlan& stage, Alarms& alarms) {
     StepRecord record;
     if (samples()) history_.keep(state_.step, weights_);
     const auto version = weights_.version();
@@ -241,7 +232,6 @@ class Run {
       if (error.code() != ErrorCode::non_finite) throw;
       rethrow(error, weights_.version() != version);
     }
-    warn_of_rejection(record);
     ++state_.step;
     ++state_.global_step;
     ++state_.update;
@@ -250,6 +240,7 @@ class Run {
     folder_->write_metrics(id, record.metrics);
     folder_->write_timings(id, record.seconds);
     observer_.step(id, state_.global_step, total_, record);
+    for (const std::string& warning : alarms.check(state_.step, record.metrics)) observer_.message(warning);
   }
 
   void save() {
@@ -284,7 +275,6 @@ class Run {
   std::vector<StagePlan> plan_;
   learn::WeightHistory history_;
   int64_t total_ = 0;
-  bool warned_ = false;
   TrainerState state_;
 };
 

@@ -134,8 +134,41 @@ TEST(ObjectiveRun, WarnsWhenMostTokensAreRejected) {
   const TinyRuns runs;
   const CommandResult result = runs.finish(
       runs.start("run", settings({"rl.rollout_rs=seq_sum_k1", "rl.rollout_rs_threshold=0.9999_1.0001"})));
-  EXPECT_TRUE(holds(result.err, "warning: rollout_rs=seq_sum_k1")) << result.err;
+  EXPECT_TRUE(holds(result.err, ": rollout_rs=seq_sum_k1")) << result.err;
   for (const json& line : rl_lines(runs, "run")) EXPECT_EQ(line["rollout_rs_masked_fraction"], 0.0);
+  const CommandResult masked = runs.finish(
+      runs.start("masked", settings({"rl.rollout_is=sequence", "rl.rollout_is_threshold=0.9999_1.0001"})));
+  EXPECT_TRUE(holds(masked.err, "warning: contrast step 1: rollout_is=sequence")) << masked.err;
+  EXPECT_FALSE(holds(masked.err, "warning: rl "))
+      << "matched recipes have nothing to warn of: " << masked.err;
+}
+
+// The pass for l_old and the update see other micro-batches; on policy nothing is clipped, by a single bit.
+TEST(ObjectiveRun, OnPolicyClipsNothingWhateverTheMicroBatches) {
+  const TinyRuns runs;
+  std::vector<std::vector<json>> all;
+  for (const std::string tokens : {"40", "256", "16384"}) {
+    (void)runs.finish(runs.start(tokens, settings({"micro_tokens=" + tokens, "contrast.steps=0"})));
+    all.push_back(rl_lines(runs, tokens));
+    for (const json& line : all.back()) {
+      EXPECT_EQ(line["pg_clipfrac"], 0.0) << tokens;
+      EXPECT_EQ(line["ois"], 1.0) << tokens;
+      EXPECT_EQ(line["ppo_kl"], 0.0) << tokens;
+      EXPECT_EQ(line["gap_max"], 0.0) << tokens;
+    }
+  }
+}
+
+// Both sides divide logits by the temperature, in decode, in the pass for l_old and in the update.
+TEST(ObjectiveRun, TheGapIsZeroAtEveryTemperature) {
+  const TinyRuns runs;
+  for (const std::string t : {"0.6", "1.5"}) {
+    (void)runs.finish(runs.start(t, settings({"rl.temperature=" + t, "contrast.steps=0"})));
+    for (const json& line : rl_lines(runs, t)) {
+      EXPECT_EQ(line["gap_max"], 0.0) << t;
+      EXPECT_EQ(line["tis"], 1.0) << t;
+    }
+  }
 }
 
 // After the first update of a step the weights before it are gone: half a step is never saved as its start.
