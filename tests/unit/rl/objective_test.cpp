@@ -124,7 +124,7 @@ TEST(Objective, CispoKeepsTheGradientOfClippedTokens) {
 
 // log r is held on one side only: above for A > 0, below for A < 0.
 TEST(Objective, GeoMeanHoldsLogRatiosThenAverages) {
-  const LossConfig c = mode(LossMode::geo_mean, 0.4, 0.4);
+  const LossConfig c = mode(LossMode::geo_mean, 0.3, 0.4);
   const Result up = sequence({1.0, 0.2, -1.0}, 2.0, c);
   const double mean = (0.4 + 0.2 - 1.0) / 3;
   EXPECT_DOUBLE_EQ(up.loss, -2.0 * std::exp(mean));
@@ -133,7 +133,7 @@ TEST(Objective, GeoMeanHoldsLogRatiosThenAverages) {
   EXPECT_DOUBLE_EQ(up.dlogp[2], -2.0 * std::exp(mean) / 3);
   EXPECT_EQ(up.sums.clipped, 1);
   const Result down = sequence({1.0, 0.2, -1.0}, -2.0, c);
-  EXPECT_DOUBLE_EQ(down.loss, 2.0 * std::exp((1.0 + 0.2 - 0.4) / 3));
+  EXPECT_DOUBLE_EQ(down.loss, 2.0 * std::exp((1.0 + 0.2 - 0.3) / 3));
   EXPECT_EQ(down.dlogp[2], 0.0);
   EXPECT_EQ(sequence({50.0, 0.3}, 1.0, c, {0, 1}).loss, -std::exp(0.3)) << "masked tokens are left out";
   for (double mean_log_ratio : {100.0, 1e300}) {
