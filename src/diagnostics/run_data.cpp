@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "core/fail.h"
 #include "core/text_file.h"
@@ -20,7 +19,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kNonfinite = "_nonfinite";
 constexpr std::array<std::string_view, 3> kHead = {"global_step", "step", "stage"};
 constexpr std::string_view kTokens = "tokens";  // a count that the training loop logs beside the seconds
 constexpr int kDeepestSetting = 8;              // config.yaml is untrusted text: aliases can fold a huge tree
@@ -44,13 +42,6 @@ struct Line {
   }
 };
 
-double nonfinite_value(const json& row, const std::string& name) {
-  const auto it = row.find(name + std::string(kNonfinite));
-  const std::string kind = it != row.end() && it->is_string() ? it->get<std::string>() : "nan";
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  return kind == "inf" ? kInf : kind == "-inf" ? -kInf : std::nan("");
-}
-
 void add_metrics(const Line& line, RunData& run) {
   StageData& stage = run.stages[line.stage()];
   const double step = line.step();
@@ -60,7 +51,7 @@ void add_metrics(const Line& line, RunData& run) {
     if (head || !(value.is_number() || value.is_null())) continue;
     Column& column = stage.metrics[name];
     column.step.push_back(step);
-    column.value.push_back(value.is_null() ? nonfinite_value(line.row, name) : value.get<double>());
+    column.value.push_back(io::logged_number(line.row, name));
     column.nonfinite += std::isfinite(column.value.back()) ? 0 : 1;
   }
 }

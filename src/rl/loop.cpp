@@ -105,6 +105,7 @@ class Run {
       load_model(config_.init, weights_);
     }
     folder_.emplace(open());
+    if (config_.tensorboard) folder_->keep_event_log();
     // The starting point is a checkpoint too: a contrast without SFT begins there, and so does a resumed run.
     state_ = {std::string(learn::stage_name(plan_[0].stage)), 0, 0, 0};
     save();
@@ -113,6 +114,7 @@ class Run {
   void resume(const std::filesystem::path& path, const learn::Checkpoint& checkpoint) {
     state_ = load_trainer(checkpoint.path, weights_);
     folder_.emplace(RunFolder::resume(path, checkpoint.global_step));
+    if (config_.tensorboard) folder_->keep_event_log();
   }
 
   void execute() {
