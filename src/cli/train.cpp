@@ -98,7 +98,7 @@ rl::RunConfig configure_resume(const TrainArgs& args) {
 
 int finish(const TrainArgs& args, const std::filesystem::path& run) {
   const auto summary = io::read_json_file(run / "summary.json");
-  write_file_atomically(run / "report.html", diagnostics::render_report({diagnostics::read_run(run)}));
+  write_file_atomically(run / "report.html", diagnostics::render_report(diagnostics::read_run(run)));
   if (args.style == ReportStyle::json) {
     print_json(nlohmann::ordered_json(summary));
     return kOk;

@@ -107,6 +107,7 @@ class Run {
       load_model(config_.init, weights_);
     }
     folder_.emplace(open());
+    if (config_.tensorboard) folder_->keep_event_log();
     // The starting point is a checkpoint too: a contrast without SFT begins there, and so does a resumed run.
     state_ = {std::string(learn::stage_name(plan_[0].stage)), 0, 0, 0};
     save();
@@ -116,6 +117,7 @@ class Run {
     state_ = load_trainer(checkpoint.path, weights_);
     if (samples()) history_.load(checkpoint.path, weights_, state_.step);
     folder_.emplace(RunFolder::resume(path, checkpoint.global_step));
+    if (config_.tensorboard) folder_->keep_event_log();
   }
 
   void execute() {

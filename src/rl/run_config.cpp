@@ -81,6 +81,7 @@ void visit_fields(Config& c, const Visit& v) {
   v("beta2", c.beta2, "AdamW");
   v("max_grad_norm", c.max_grad_norm, "gradient clipping, L2 norm over all parameters");
   v("checkpoint_every", c.checkpoint_every, "steps between checkpoints");
+  v("tensorboard", c.tensorboard, "write the metrics as TensorBoard events too");
   v("model.hidden_size", c.model.hidden_size, "width of the residual stream");
   v("model.intermediate_size", c.model.intermediate_size, "width of the MLP");
   v("model.num_hidden_layers", c.model.num_hidden_layers, "layers");

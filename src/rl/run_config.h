@@ -116,6 +116,7 @@ struct RunConfig {
   int64_t sampler_sequences = 128;
   double beta1 = 0.9, beta2 = 0.95, max_grad_norm = 1.0;
   int64_t checkpoint_every = 50;  ///< steps of any stage
+  bool tensorboard = true;        ///< write tensorboard/events.out.tfevents.*
   ModelShape model;
   DataConfig data;
   SftConfig sft;
