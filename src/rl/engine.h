@@ -39,8 +39,10 @@ class Engine {
     WeightCache cache;
     std::unique_ptr<Network> network;
     int64_t version = -1;
-    explicit Lagging(const ModelConfig& model)
-        : weights(model, DType::bf16, Purpose::inference), cache(weights) {}
+    explicit Lagging(const Weights& current)
+        : weights(current.config(), DType::bf16, Purpose::inference), cache(weights) {
+      weights.set_kv_scales(current.kv_scales());
+    }
   };
   [[nodiscard]] const Network& sampling() const;
 

@@ -107,6 +107,7 @@ class Run {
       load_model(config_.init, weights_);
     }
     folder_.emplace(open());
+    if (config_.tensorboard) folder_->keep_event_log();
     // The starting point is a checkpoint too: a contrast without SFT begins there, and so does a resumed run.
     state_ = {std::string(learn::stage_name(plan_[0].stage)), 0, 0, 0};
     save();
@@ -116,6 +117,7 @@ class Run {
     state_ = load_trainer(checkpoint.path, weights_);
     if (samples()) history_.load(checkpoint.path, weights_, state_.step);
     folder_.emplace(RunFolder::resume(path, checkpoint.global_step));
+    if (config_.tensorboard) folder_->keep_event_log();
   }
 
   void execute() {
@@ -154,9 +156,10 @@ class Run {
     Engine engine(weights_, config_, stage.sides, table_, pool_);
     engine.synchronize();
     record_plans(name, engine.plans());
-    observer_.message(fmt::format("{}: {} steps, learner {}, sampler {}, {} on {} threads", name, stage.steps,
-                                  stage.sides.learner_recipe, stage.sides.sampler_recipe, table_.name,
-                                  pool_.threads()));
+    observer_.message(fmt::format("{}: {} steps, learner {} (KV {}), sampler {} (KV {}), {} on {} threads",
+                                  name, stage.steps, stage.sides.learner_recipe,
+                                  kv_format(config_.learner_kv).name, stage.sides.sampler_recipe,
+                                  kv_format(config_.kv_cache).name, table_.name, pool_.threads()));
     const std::unique_ptr<Reference> reference = make_reference(stage);
     const bool lagging = history_.depth() > 0 && samples();
     const StageContext ctx{config_, problems_,       *tokenizer_,

@@ -70,6 +70,8 @@ void visit_fields(Config& c, const Visit& v) {
   v("learner_recipe", c.learner_recipe, "recipe of the learner's linear layers");
   v("sampler_recipe", c.sampler_recipe, "recipe of the sampler's linear layers");
   v("sampler_policy", c.sampler_policy, "batch_invariant, fastest or exact(KERNEL)");
+  v("kv_cache", c.kv_cache, "format of the sampler's keys and values, of `minite formats --kv`");
+  v("learner_kv", c.learner_kv, "format of the learner's keys and values, of `minite formats --kv`");
   v("rules", c.rules, "text of a rule file, applied on both sides");
   v("init", c.init, "checkpoint folder to start from; empty: train from scratch");
   v("max_length", c.max_length, "most tokens of a prompt and its response");
@@ -79,6 +81,7 @@ void visit_fields(Config& c, const Visit& v) {
   v("beta2", c.beta2, "AdamW");
   v("max_grad_norm", c.max_grad_norm, "gradient clipping, L2 norm over all parameters");
   v("checkpoint_every", c.checkpoint_every, "steps between checkpoints");
+  v("tensorboard", c.tensorboard, "write the metrics as TensorBoard events too");
   v("model.hidden_size", c.model.hidden_size, "width of the residual stream");
   v("model.intermediate_size", c.model.intermediate_size, "width of the MLP");
   v("model.num_hidden_layers", c.model.num_hidden_layers, "layers");
@@ -112,6 +115,7 @@ void visit_fields(Config& c, const Visit& v) {
 // --- text of values ------------------------------------------------------------------------------------
 std::string text(const std::string& x) { return x; }
 std::string text(bool x) { return x ? "true" : "false"; }
+std::string text(KvFormat x) { return std::string(kv_format(x).name); }
 template <class N>
 std::string text(const N& x) {
   return fmt::format("{}", x);
@@ -126,6 +130,7 @@ void read(std::string_view key, std::string_view value, bool& out) {
   if (value != "true" && value != "false") refuse(key, value, "true or false");
   out = value == "true";
 }
+void read(std::string_view key, std::string_view value, KvFormat& out) { out = parse_kv_format(key, value); }
 template <class N>
 void read(std::string_view key, std::string_view value, N& out) {
   const char* end = value.data() + value.size();
@@ -171,9 +176,23 @@ RunConfig demo() {
   return c;
 }
 
-constexpr std::array<RunPreset, 1> kPresets = {{
+/// The same lesson for a mixture of experts: as many parameters are active for a token as in a dense MLP of
+/// 192, out of four times as many.
+RunConfig demo_moe() {
+  RunConfig c = demo();
+  c.preset = "demo-moe";
+  c.model.num_experts = 8;
+  c.model.num_experts_per_tok = 2;
+  c.model.moe_intermediate_size = 96;
+  c.learner_recipe = c.sampler_recipe = c.contrast.sampler_recipe = "nvfp4_per_token_bf16_bwd";
+  c.rl.steps = 200;
+  return c;
+}
+
+constexpr std::array<RunPreset, 2> kPresets = {{
     {"demo", "a 3-layer Qwen3 learns addition: SFT, GRPO with NVFP4 on both sides, a mismatched contrast",
      demo},
+    {"demo-moe", "the same with 8 experts in every layer, 2 a token", demo_moe},
 }};
 
 }  // namespace

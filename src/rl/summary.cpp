@@ -67,6 +67,8 @@ json contract(const RunConfig& c) {
           {"logprobs", "full softmax of logits / temperature"},
           {"learner_recipe", c.learner_recipe},
           {"sampler_recipe", c.sampler_recipe},
+          {"kv_cache", kv_format(c.kv_cache).name},
+          {"learner_kv", kv_format(c.learner_kv).name},
           {"rollout_staleness", c.rl.rollout_staleness},
           {"router_replay", c.rl.router_replay}};
 }
@@ -82,6 +84,8 @@ json summarize(const std::filesystem::path& run, const SummaryInput& input) {
                   {"policy", input.config.sampler_policy},
                   {"learner_recipe", input.config.learner_recipe},
                   {"sampler_recipe", input.config.sampler_recipe},
+                  {"kv_cache", kv_format(input.config.kv_cache).name},
+                  {"learner_kv", kv_format(input.config.learner_kv).name},
                   {"contract", contract(input.config)},
                   {"checkpoint", input.final_checkpoint},
                   {"steps", metrics.size()}};
