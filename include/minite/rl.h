@@ -408,8 +408,10 @@ struct GapStats {
   double log_ppl_diff = 0.0;      ///< mean over responses of the mean of lS - lO
   double log_ppl_abs_diff = 0.0;  ///< mean over responses of its absolute value
   double ppl_ratio = 0.0;         ///< mean over responses of its exponential
-  double prob_pearson =
-      0.0;  ///< of exp(lO) and exp(lS); a side that is constant gives 1 if both agree, else 0
+  double region_neg_neg = 0.0;    ///< share of sum |A| in tokens with A < 0 and x < 0; 0 when no A is set
+  double region_pos_pos = 0.0;    ///< share of sum |A| in tokens with A > 0 and x > 0
+  /// Correlation of exp(lO) and exp(lS); where a side is constant 1 if both agree, else 0.
+  double prob_pearson = 0.0;
   double prob_abs_mean = 0.0;  ///< |exp(lO) - exp(lS)|
   double prob_abs_max = 0.0;
   double prob_abs_std = 0.0;  ///< unbiased; 0 for one token

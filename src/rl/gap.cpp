@@ -103,6 +103,19 @@ void add_tokens(const Tokens& tokens, GapStats& s) {
   s.q01 = quantile(sorted, 0.01);
 }
 
+// The regions where an update widens the gap of its token: it pushes the learner further away.
+void add_regions(const Batch& batch, GapStats& s) {
+  double total = 0.0;
+  for (std::int64_t t = 0; t < batch.n_tokens(); ++t) {
+    if (batch.mask[t] == 0) continue;
+    const double a = batch.advantage[t], x = batch.logp_old[t] - batch.logp_sampler[t];
+    total += std::abs(a);
+    if (a < 0.0 && x < 0.0) s.region_neg_neg -= a;
+    if (a > 0.0 && x > 0.0) s.region_pos_pos += a;
+  }
+  if (total > 0.0) divide(s, total, {&GapStats::region_neg_neg, &GapStats::region_pos_pos});
+}
+
 void add_responses(const std::vector<Response>& responses, GapStats& s) {
   std::vector<double> means;
   for (const Response& r : responses) {
@@ -139,6 +152,7 @@ GapStats gap_stats(const Batch& batch) {
   s.tokens = static_cast<std::int64_t>(tokens.log.size());
   add_tokens(tokens, s);
   add_responses(responses, s);
+  add_regions(batch, s);
   return s;
 }
 

@@ -77,6 +77,21 @@ TEST(ReplayRun, DriftWithinARolloutIsFrozenAndMeasured) {
   EXPECT_NE(slurp(runs / "off/metrics.jsonl"), slurp(runs / "R2/metrics.jsonl"));
 }
 
+// A sampler that lags behind routes with older weights; the learner takes its experts all the same.
+TEST(ReplayRun, TakesTheExpertsOfALaggingSampler) {
+  const TinyRuns runs;
+  (void)runs.finish(runs.start("run", experts({"--router-replay", "R3", "--set", "rl.rollout_staleness=2",
+                                               "--set", "rl.lr=1e-2", "--set", "contrast.steps=0"})));
+  double mismatch = 0;
+  for (const json& line : json_lines(runs / "run/metrics.jsonl")) {
+    if (line["stage"] != "rl") continue;
+    mismatch += line["router_mismatch"].get<double>();
+    EXPECT_EQ(line["router_drift"], line["router_mismatch"])
+        << "one update: both passes have the same weights";
+  }
+  EXPECT_GT(mismatch, 0.0);
+}
+
 TEST(ReplayRun, ResumesToTheSameBytes) {
   const TinyRuns runs;
   const Arguments r3 = {"--router-replay", "R3", "--set", "rl.ppo_epochs=2"};

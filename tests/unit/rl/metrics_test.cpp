@@ -126,6 +126,19 @@ TEST(Metrics, GapStatisticsOfResponses) {
   EXPECT_EQ(s.prob_pearson, 0.0) << "the sampler's side is constant and the sides differ";
 }
 
+TEST(Metrics, RegionsWhereAnUpdateWidensTheGap) {
+  Data d;
+  d.add({-0.5, 0.5, -9.0, 0.0}, -2.0, {1, 1, 0, 1});
+  d.add({-0.5, 0.5}, 1.0);
+  d.add({0.5}, 0.0);
+  const GapStats s = gap_stats(d.batch());
+  EXPECT_DOUBLE_EQ(s.region_neg_neg, 2.0 / 8.0);
+  EXPECT_DOUBLE_EQ(s.region_pos_pos, 1.0 / 8.0);
+  Data none;
+  none.add({0.5}, 0.0);
+  EXPECT_EQ(gap_stats(none.batch()).region_pos_pos, 0.0);
+}
+
 TEST(Metrics, PearsonCorrelation) {
   Data d;
   d.add({0.0, 0.0, 0.0}, 1);
@@ -175,6 +188,8 @@ TEST(Metrics, MatchedExecutionIsExactlyZero) {
                            "triage_repair_loss",
                            "triage_repair_active_segment_fraction",
                            "gap_response_q95",
+                           "gap_region_neg_neg",
+                           "gap_region_pos_pos",
                            "gap_tail_fraction",
                            "mismatch_k2_kl",
                            "chi2_token",
