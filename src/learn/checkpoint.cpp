@@ -10,6 +10,7 @@
 #include "core/fail.h"
 #include "core/text_file.h"
 #include "io/safetensors.h"
+#include "learn/kv_scales.h"
 
 namespace minite {
 namespace {
@@ -96,6 +97,7 @@ void save_model(const std::filesystem::path& folder, const Weights& weights) {
       row += piece.rows;
     }
   }
+  add_kv_scales(weights, tensors);
   io::write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
 }
 
@@ -107,6 +109,7 @@ void save_trainer(const std::filesystem::path& folder, const Weights& weights, c
           StoredType::f32, {p.spec.rows, p.spec.cols}, bytes_of(p.*part.view)};
     }
   }
+  add_trainer_kv_scales(weights, tensors);
   io::Metadata metadata{{"stage", state.stage}};
   for (const Counter& counter : kCounters) metadata[counter.name] = std::to_string(state.*counter.value);
   io::write_safetensors(folder / "trainer.safetensors", tensors, metadata);
@@ -142,6 +145,7 @@ void load_model(const std::filesystem::path& folder, Weights& weights) {
     }
   }
   refuse_surplus(file, weights);
+  load_kv_scales(file, weights);
   weights.round_masters();
 }
 
@@ -164,6 +168,7 @@ TrainerState load_trainer(const std::filesystem::path& folder, Weights& weights)
            counter.name, text);
     }
   }
+  load_trainer_kv_scales(file, weights);
   weights.round_masters();
   return state;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/fail.h"
+#include "core/philox.h"
 #include "learn/non_finite.h"
 
 namespace minite {
@@ -98,13 +99,11 @@ struct Learner::Packed {
 Learner::Learner(Weights& weights, const Network& network, const OpTable& table, ThreadPool& pool,
                  const LearnerLimits& limits)
     : weights_(&weights), network_(&network), limits_(limits) {
-  const ModelConfig& c = network.config();
-  check_limits(limits, c);
+  check_limits(limits, network.config());
   const int64_t rows = limits.micro_tokens;
   // A micro-batch of T rows has at most T sequences of one row: T blocks; longer sequences need fewer.
   const int64_t blocks = rows / 2 + blocks_of(rows) + 1;
-  const int64_t layer_bytes = align_up(blocks * network.kv_block_elements() * dtype_size(network.compute()));
-  cache_ = Buffer(layer_bytes * c.num_hidden_layers);
+  cache_ = Buffer(network.kv_bytes(blocks));
   Arena measure;
   (void)network.place(measure, rows, rows, Keep::for_backward);
   temp_bytes_ = network.backward_bytes(rows, rows);
@@ -132,16 +131,9 @@ int64_t Learner::micro_end(std::span<const Sequence> sequences, int64_t begin) c
 }
 
 void Learner::forward(const Packed& batch, Activations& act, float temperature) {
-  const ModelConfig& c = network_->config();
   const int64_t blocks = batch.first_block.back() + blocks_of(batch.pos.back() + 1);
-  const int64_t layer_bytes =
-      align_up(blocks * network_->kv_block_elements() * dtype_size(network_->compute()));
-  if (layer_bytes * c.num_hidden_layers > cache_.size()) cache_ = Buffer(layer_bytes * c.num_hidden_layers);
-  KvSet kv;
-  for (int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
-    kv.layers.push_back({cache_.data() + layer * layer_bytes, network_->compute(), c.num_key_value_heads,
-                         c.head_dim, batch.first_block});
-  }
+  if (network_->kv_bytes(blocks) > cache_.size()) cache_ = Buffer(network_->kv_bytes(blocks));
+  const KvSet kv = network_->kv_set(cache_.data(), blocks, batch.first_block);
   const TensorView hidden = network_->forward(context_, batch.rows(), kv, act);
   network_->gather(context_, hidden, batch.scored, act);
   const auto n = static_cast<int64_t>(batch.scored.size());
@@ -214,6 +206,8 @@ StepResult Learner::accumulate(std::span<const Sequence> sequences, float temper
     const bool wanted = entropy == EntropyGradient::wanted;
     gradient({begin, end, batch.logp, batch.entropy, batch.dlogp,
               wanted ? std::span<float>(batch.dentropy) : std::span<float>()});
+    const auto random = Philox::generate(noise_, static_cast<uint64_t>(begin), 0);
+    context_.noise = uint64_t{random[1]} << 32 | random[0];
     network_->backward(
         context_, arena, batch.rows(), act,
         {batch.scored, batch.target, temperature, Packed::view(batch.lse), Packed::view(batch.entropy),

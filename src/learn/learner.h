@@ -83,6 +83,9 @@ class Learner {
   /// in the weights, which a quantized forward pass may hide; "" when there is none.
   [[nodiscard]] std::string locate_non_finite(std::span<const Sequence> sequences);
 
+  /// Seed of the stochastic rounding of gradients, for recipes that have it. Give every update one of its
+  /// own: it is all that the random bits depend on, besides micro-batch, module and element.
+  void set_noise(uint64_t seed) { noise_ = seed; }
   void set_probe(Probe* probe) { context_.probe = probe; }
   [[nodiscard]] const Context& context() const { return context_; }
 
@@ -98,6 +101,7 @@ class Learner {
   LearnerLimits limits_;
   Buffer cache_, arena_, scratch_;
   int64_t temp_bytes_ = 0;
+  uint64_t noise_ = 0;
 };
 
 }  // namespace minite

@@ -123,8 +123,10 @@ void group_quantize(const Context& ctx, const GroupQuantizeArgs& args) {
   for (int64_t g = 0; g < args.groups.count(); ++g) {
     const int64_t rows = args.groups.rows(g);
     if (rows == 0) continue;
-    quantize(ctx,
-             {args.x.slice_rows(args.groups.begin(g), rows), args.along, args.out[static_cast<size_t>(g)]});
+    quantize(ctx, {args.x.slice_rows(args.groups.begin(g), rows),
+                   args.along,
+                   args.out[static_cast<size_t>(g)],
+                   {args.noise.seed, args.noise.stream + static_cast<uint64_t>(g)}});
   }
 }
 

@@ -92,6 +92,7 @@ struct GroupQuantizeArgs {
   Groups groups;
   Orientation along = Orientation::rows;
   std::span<const QTensor> out;  ///< [E]; that of an empty group is not touched
+  Noise noise = {};              ///< group g draws from stream + g
 };
 /// Rows of group g of y = epilogue(a_g b_g^T).
 struct GroupGemmArgs {

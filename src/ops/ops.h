@@ -11,9 +11,9 @@ void dequantize(const Context& ctx, const DequantizeArgs& args);
 /// Runs `plan` on `args`; the operands must have the formats and sizes that were planned.
 void gemm(const Context& ctx, const GemmPlan& plan, const GemmArgs& args);
 
-void rmsnorm(const Context& ctx, const RmsNormArgs& args);
-void rmsnorm_backward(const Context& ctx, const RmsNormBackwardArgs& args);
-void rmsnorm_quantize(const Context& ctx, const RmsNormQuantizeArgs& args);
+void norm(const Context& ctx, const NormArgs& args);
+void norm_backward(const Context& ctx, const NormBackwardArgs& args);
+void norm_quantize(const Context& ctx, const NormQuantizeArgs& args);
 void rope(const Context& ctx, const RopeArgs& args);
 void kv_write(const Context& ctx, const KvWriteArgs& args);
 void attention(const Context& ctx, const AttentionArgs& args);
@@ -22,6 +22,7 @@ void swiglu(const Context& ctx, const SwigluArgs& args);
 void swiglu_backward(const Context& ctx, const SwigluBackwardArgs& args);
 void swiglu_quantize(const Context& ctx, const SwigluQuantizeArgs& args);
 void add(const Context& ctx, const AddArgs& args);
+void bias_backward(const Context& ctx, const BiasBackwardArgs& args);
 
 void route(const Context& ctx, const RouteArgs& args);
 void route_backward(const Context& ctx, const RouteBackwardArgs& args);

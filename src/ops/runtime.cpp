@@ -67,10 +67,10 @@ Runtime& Runtime::operator=(Runtime&&) noexcept = default;
 std::string_view Runtime::backend() const { return state_->table.name; }
 
 void quantize(Runtime& runtime, const TensorView& x, const QTensor& out) {
-  ops::quantize(runtime.state().context(0), {x, Orientation::rows, out});
+  ops::quantize(runtime.state().context(0), {x, Orientation::rows, out, {}});
 }
 void quantize_transposed(Runtime& runtime, const TensorView& x, const QTensor& out) {
-  ops::quantize(runtime.state().context(0), {x, Orientation::columns, out});
+  ops::quantize(runtime.state().context(0), {x, Orientation::columns, out, {}});
 }
 void dequantize(Runtime& runtime, const QTensor& q, const TensorView& y) {
   ops::dequantize(runtime.state().context(0), {q, y});
@@ -86,7 +86,7 @@ void qgemm(Runtime& runtime, const TensorView& a, const TensorView& b, const Ten
 }
 void group_quantize(Runtime& runtime, const TensorView& x, std::span<const int32_t> offset,
                     std::span<const QTensor> out) {
-  ops::group_quantize(runtime.state().context(0), {x, {offset}, Orientation::rows, out});
+  ops::group_quantize(runtime.state().context(0), {x, {offset}, Orientation::rows, out, {}});
 }
 void group_quantize(Runtime& runtime, const TensorView& x, std::span<const int32_t> offset,
                     const QTensor& out) {

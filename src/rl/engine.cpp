@@ -7,31 +7,33 @@ namespace minite::rl {
 namespace {
 
 std::unique_ptr<Network> make_network(const Weights& weights, WeightCache& cache, const RunConfig& config,
-                                      const std::string& recipe, const OpTable& table) {
+                                      const std::string& recipe, KvFormat kv, const OpTable& table) {
   const ModelConfig& model = weights.config();
   std::vector<Rule> rules;
   if (!config.rules.empty()) rules = parse_rules(config.rules, "rules");
   const auto resolved =
       resolve(recipe, rules, linear_modules(model), static_cast<int>(model.num_hidden_layers));
-  return std::make_unique<Network>(weights, cache, resolved, table, Policy::parse(config.sampler_policy));
+  return std::make_unique<Network>(weights, cache, resolved, table, Policy::parse(config.sampler_policy), kv);
 }
 
 }  // namespace
 
 void check_sides(const Weights& weights, const RunConfig& config, const Sides& sides, const OpTable& table) {
   WeightCache cache(weights);
-  (void)make_network(weights, cache, config, sides.learner_recipe, table);
-  (void)make_network(weights, cache, config, sides.sampler_recipe, table);
+  (void)make_network(weights, cache, config, sides.learner_recipe, config.learner_kv, table);
+  (void)make_network(weights, cache, config, sides.sampler_recipe, config.kv_cache, table);
 }
 
 Engine::Engine(Weights& weights, const RunConfig& config, const Sides& sides, const OpTable& table,
                ThreadPool& pool)
     : cache_(weights) {
-  const auto network = [&](const std::string& recipe) {
-    return make_network(weights, cache_, config, recipe, table);
+  const auto network = [&](const std::string& recipe, KvFormat kv) {
+    return make_network(weights, cache_, config, recipe, kv, table);
   };
-  learner_network_ = network(sides.learner_recipe);
-  if (sides.sampler_recipe != sides.learner_recipe) sampler_network_ = network(sides.sampler_recipe);
+  learner_network_ = network(sides.learner_recipe, config.learner_kv);
+  if (sides.sampler_recipe != sides.learner_recipe || config.kv_cache != config.learner_kv) {
+    sampler_network_ = network(sides.sampler_recipe, config.kv_cache);
+  }
   const Network& sampling = sampler_network_ ? *sampler_network_ : *learner_network_;
   learner_ = std::make_unique<Learner>(weights, *learner_network_, table, pool,
                                        LearnerLimits{config.micro_tokens, config.max_length});
@@ -43,7 +45,7 @@ Reference::Reference(const ModelConfig& model, const std::filesystem::path& chec
                      const RunConfig& config, const Sides& sides, const OpTable& table, ThreadPool& pool)
     : weights_(model, DType::bf16, Purpose::training), cache_(weights_) {
   (void)load_trainer(checkpoint, weights_);
-  network_ = make_network(weights_, cache_, config, sides.learner_recipe, table);
+  network_ = make_network(weights_, cache_, config, sides.learner_recipe, config.learner_kv, table);
   learner_ = std::make_unique<Learner>(weights_, *network_, table, pool,
                                        LearnerLimits{config.micro_tokens, config.max_length});
   cache_.refresh(learner_->context());
@@ -54,7 +56,8 @@ std::vector<std::string> Engine::plans() const {
   for (const std::string& line : learner_network_->plans()) all.push_back("learner " + line);
   const Network& sampling = sampler_network_ ? *sampler_network_ : *learner_network_;
   for (const std::string& line : sampling.plans()) {
-    if (line.find(" fprop: ") != std::string::npos) all.push_back("sampler " + line);
+    const bool forward = line.find(" fprop: ") != std::string::npos || line.starts_with("attention: ");
+    if (forward) all.push_back("sampler " + line);
   }
   return all;
 }

@@ -147,9 +147,10 @@ class Run {
     Engine engine(weights_, config_, stage.sides, table_, pool_);
     engine.synchronize();
     record_plans(name, engine.plans());
-    observer_.message(fmt::format("{}: {} steps, learner {}, sampler {}, {} on {} threads", name, stage.steps,
-                                  stage.sides.learner_recipe, stage.sides.sampler_recipe, table_.name,
-                                  pool_.threads()));
+    observer_.message(fmt::format("{}: {} steps, learner {} (KV {}), sampler {} (KV {}), {} on {} threads",
+                                  name, stage.steps, stage.sides.learner_recipe,
+                                  kv_format(config_.learner_kv).name, stage.sides.sampler_recipe,
+                                  kv_format(config_.kv_cache).name, table_.name, pool_.threads()));
     const std::unique_ptr<Reference> reference = make_reference(stage);
     const StageContext ctx{config_, problems_, *tokenizer_, engine, reference.get()};
     while (state_.step < stage.steps) {

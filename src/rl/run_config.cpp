@@ -63,6 +63,8 @@ void visit_fields(Config& c, const Visit& v) {
   v("learner_recipe", c.learner_recipe, "recipe of the learner's linear layers");
   v("sampler_recipe", c.sampler_recipe, "recipe of the sampler's linear layers");
   v("sampler_policy", c.sampler_policy, "batch_invariant, fastest or exact(KERNEL)");
+  v("kv_cache", c.kv_cache, "format of the sampler's keys and values, of `minite formats --kv`");
+  v("learner_kv", c.learner_kv, "format of the learner's keys and values, of `minite formats --kv`");
   v("rules", c.rules, "text of a rule file, applied on both sides");
   v("init", c.init, "checkpoint folder to start from; empty: train from scratch");
   v("max_length", c.max_length, "most tokens of a prompt and its response");
@@ -105,6 +107,7 @@ void visit_fields(Config& c, const Visit& v) {
 // --- text of values ------------------------------------------------------------------------------------
 std::string text(const std::string& x) { return x; }
 std::string text(bool x) { return x ? "true" : "false"; }
+std::string text(KvFormat x) { return std::string(kv_format(x).name); }
 template <class N>
 std::string text(const N& x) {
   return fmt::format("{}", x);
@@ -119,6 +122,7 @@ void read(std::string_view key, std::string_view value, bool& out) {
   if (value != "true" && value != "false") refuse(key, value, "true or false");
   out = value == "true";
 }
+void read(std::string_view key, std::string_view value, KvFormat& out) { out = parse_kv_format(key, value); }
 template <class N>
 void read(std::string_view key, std::string_view value, N& out) {
   const char* end = value.data() + value.size();

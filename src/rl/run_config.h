@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "minite/kv_format.h"
 #include "minite/model.h"
 #include "minite/rl.h"
 
@@ -101,9 +102,11 @@ struct RunConfig {
   std::string learner_recipe = "nvfp4_per_token";
   std::string sampler_recipe = "nvfp4_per_token";
   std::string sampler_policy = "batch_invariant";
-  std::string rules;        ///< text of a rule file, for both sides
-  std::string init;         ///< checkpoint folder to start from; empty: from scratch
-  int64_t max_length = 96;  ///< tokens of prompt and response
+  KvFormat kv_cache = KvFormat::bf16;    ///< keys and values that the sampler reads
+  KvFormat learner_kv = KvFormat::bf16;  ///< keys and values that the learner reads
+  std::string rules;                     ///< text of a rule file, for both sides
+  std::string init;                      ///< checkpoint folder to start from; empty: from scratch
+  int64_t max_length = 96;               ///< tokens of prompt and response
   int64_t micro_tokens = 16384;
   int64_t sampler_sequences = 128;
   double beta1 = 0.9, beta2 = 0.95, max_grad_norm = 1.0;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/fail.h"
+#include "core/philox.h"
 #include "rl/rollout.h"
 
 namespace minite::rl {
@@ -85,6 +86,14 @@ void router_metrics(const RouterStats& router, double share, learn::Metrics& met
   metrics["router_aux_loss"] += share * router.aux_loss;
   metrics["expert_load_max"] += share * busiest;  // over the mean load, in the layer where that is largest
   metrics["experts_idle"] += share * static_cast<double>(idle);
+}
+
+/// The random bits of an update's stochastic rounding repeat when the update is repeated after a resume.
+void set_noise(const StageContext& ctx, const Position& at, const Update& update) {
+  const auto words =
+      Philox::generate(ctx.config.seed, static_cast<uint64_t>(at.step),
+                       static_cast<uint64_t>(update.index) << 8 | static_cast<uint64_t>(at.stage));
+  ctx.engine.learner().set_noise(uint64_t{words[1]} << 32 | words[0]);
 }
 
 /// Applies the update, quantizes the weights once and records what it took.
@@ -225,6 +234,7 @@ void update_policy(const StageContext& ctx, const Position& at, const Update& up
       c.entropy_coeff != 0 ? Learner::EntropyGradient::wanted : Learner::EntropyGradient::none;
   std::optional<PolicyLoss> loss;  // its constructor already refuses log-probs that are not finite
   StepResult result;
+  set_noise(ctx, at, update);
   guarded(ctx, at, r.sequences, [&] {
     loss.emplace(r, scores, loss_config(c), begin, end, at.step);
     result = ctx.engine.learner().accumulate(std::span(r.sequences).subspan(begin, end - begin),
@@ -260,6 +270,8 @@ StepRecord sft_step(const StageContext& ctx, int64_t step) {
     tokens += sequences.back().response();
   }
   StepRecord record;
+  const Position at{learn::Stage::sft, step};
+  set_noise(ctx, at, {});
   double loss = 0;
   const auto scale = -1.0f / static_cast<float>(tokens);
   StepResult result = ctx.engine.learner().accumulate(
@@ -272,7 +284,6 @@ StepRecord sft_step(const StageContext& ctx, int64_t step) {
       },
       c.router_aux_loss_coef);
   record.metrics["loss"] = loss / static_cast<double>(tokens);
-  const Position at{learn::Stage::sft, step};
   if (!std::isfinite(loss)) stop(ctx, at, sequences, "the loss is not finite; the update was not applied");
   finish(ctx, at, {}, sequences, optimizer(ctx.config, learning_rate(c, step), c.weight_decay), result,
          record);

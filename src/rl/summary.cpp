@@ -70,6 +70,8 @@ json summarize(const std::filesystem::path& run, const SummaryInput& input) {
                   {"policy", input.config.sampler_policy},
                   {"learner_recipe", input.config.learner_recipe},
                   {"sampler_recipe", input.config.sampler_recipe},
+                  {"kv_cache", kv_format(input.config.kv_cache).name},
+                  {"learner_kv", kv_format(input.config.learner_kv).name},
                   {"checkpoint", input.final_checkpoint},
                   {"steps", metrics.size()}};
   add_rl(metrics, summary);

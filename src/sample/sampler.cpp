@@ -51,14 +51,8 @@ Sampler::Sampler(const Network& network, const OpTable& table, ThreadPool& pool,
           "sampler: max_length={} exceeds the model's max_position_embeddings={}", limits.max_length,
           c.max_position_embeddings);
   const int64_t blocks = blocks_of(limits.max_length);
-  const int64_t layer_elements = limits.sequences * blocks * network.kv_block_elements();
-  const int64_t layer_bytes = align_up(layer_elements * dtype_size(network.compute()));
-  cache_ = Buffer(layer_bytes * c.num_hidden_layers);
+  cache_ = Buffer(network.kv_bytes(limits.sequences * blocks));
   for (int64_t s = 0; s < limits.sequences; ++s) first_block_.push_back(s * blocks);
-  for (int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
-    kv_.layers.push_back({cache_.data() + layer * layer_bytes, network.compute(), c.num_key_value_heads,
-                          c.head_dim, first_block_});
-  }
   // A forward pass holds at most prefill_rows prompt tokens, or one longer prompt, or one row a sequence.
   const int64_t rows = std::max({limits.prefill_rows, limits.max_length, limits.sequences});
   Arena measure;
@@ -82,6 +76,7 @@ std::vector<Sample> Sampler::generate(std::span<const SampleRequest> requests, c
   Call call{requests, params, std::vector<Sample>(requests.size()), 0, 0, {}, {}, {}};
   for (Sample& sample : call.samples) sample.weight_version = network_->weights().version();
   std::fill(slots_.begin(), slots_.end(), Slot{});
+  kv_ = network_->kv_set(cache_.data(), limits_.sequences * blocks_of(limits_.max_length), first_block_);
   while (call.finished < static_cast<int64_t>(requests.size())) {
     std::vector<int64_t> fresh;
     int64_t rows = 0;

@@ -74,7 +74,7 @@ class Sampler {
   SamplerLimits limits_;
   Buffer cache_, arena_, scratch_;
   std::vector<int64_t> first_block_;
-  KvSet kv_;
+  KvSet kv_;  ///< of the running call: scales may change with the weights
   std::vector<Slot> slots_;
 };
 

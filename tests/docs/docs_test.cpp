@@ -83,12 +83,24 @@ TEST(Docs, ExampleRuleFilesFitAModel) {
   config.num_key_value_heads = 2;
   config.head_dim = 16;
   config.max_position_embeddings = 256;
-  const TempFolder folder;
-  spill(folder / "config.json", to_json(config));
+  const TempFolder dense, experts;
+  spill(dense / "config.json", to_json(config));
+  config.family = "qwen3_moe";
+  config.num_experts = 4;
+  config.num_experts_per_tok = 2;
+  config.moe_intermediate_size = 32;
+  spill(experts / "config.json", to_json(config));
+  const auto describe = [](const fs::path& rules, const TempFolder& model) {
+    return test_support::run_minite(
+        {"describe", "nvfp4_per_token", "--model", model.path().string(), "--rules", rules.string()});
+  };
   for (const auto& entry : fs::directory_iterator(fs::path(MINITE_SOURCE_DIR) / "examples/rules")) {
-    const auto result = test_support::run_minite(
-        {"describe", "nvfp4_per_token", "--model", folder.path().string(), "--rules", entry.path().string()});
+    const bool for_experts = entry.path().filename().string().starts_with("experts");
+    const auto result = describe(entry.path(), for_experts ? experts : dense);
     EXPECT_EQ(result.exit_code, 0) << entry.path() << ": " << result.err;
+    if (!for_experts) continue;
+    EXPECT_NE(result.out.find("experts.down"), std::string::npos);
+    EXPECT_NE(describe(entry.path(), dense).exit_code, 0) << "a dense model has no experts to name";
   }
 }
 

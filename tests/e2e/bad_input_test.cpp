@@ -30,6 +30,8 @@ TEST(BadInput, Names) {
       {"learner_recipe=nvfp4_per_tokn", {"nvfp4_per_tokn", "did you mean 'nvfp4_per_token'?"}},
       {"contrast.sampler_recipe=bf61", {"bf61", "did you mean 'bf16'?"}},
       {"backend=smid", {"smid", "did you mean 'simd'?"}},
+      {"kv_cache=fp4", {"kv_cache=fp4", "expected bf16, fp8, fp8_e4m3", "did you mean 'fp8'?"}},
+      {"learner_kv=", {"learner_kv=", "expected bf16, fp8"}},
       {"sampler_policy=quickest", {"quickest", "batch_invariant"}},
       {"data.generator=adition", {"adition", "did you mean 'addition'?"}},
       {"data.options=digit=1", {"digit", "did you mean 'digits'?"}},

@@ -62,10 +62,8 @@ class Model {
     token_ = test_support::random_tokens(rows, 13, 82, 0);
     for (int32_t r = 1; r < rows; ++r) scored_.push_back(r);
     target_ = test_support::random_tokens(rows - 1, 13, 82, 1);
-    const int64_t layer = 2 * network_.kv_block_elements() * 8;
-    kv_memory_ = Buffer(2 * layer);
-    for (int64_t i = 0; i < 2; ++i)
-      kv_.layers.push_back({kv_memory_.data() + i * layer, DType::f64, 2, 6, first_block_});
+    kv_memory_ = Buffer(network_.kv_bytes(2));
+    kv_ = network_.kv_set(kv_memory_.data(), 2, first_block_);
     Arena measure;
     (void)network_.place(measure, rows, rows - 1, Keep::for_backward);
     memory_ = Buffer(measure.peak() + network_.backward_bytes(rows, rows - 1));

@@ -30,16 +30,24 @@ class Chunks : public RecipeTest {
 MINITE_RECIPES(Chunks, Which::row_local);
 
 TEST_P(Chunks, AnyPrefillSizeGivesTheBitsOfOnePass) {
-  for (const ModelConfig& config : {tiny_config(32), tiny_config(24), tiny_experts(24)}) {
+  struct Case {
+    ModelConfig config;
+    KvFormat kv;
+  };
+  for (const auto& [config, kv] :
+       {Case{tiny_config(32), KvFormat::bf16}, Case{tiny_config(24), KvFormat::bf16},
+        Case{tiny_experts(24), KvFormat::bf16}, Case{tiny_config(24), KvFormat::fp8},
+        Case{tiny_experts(32), KvFormat::fp8}}) {
     Weights weights(config, DType::bf16, Purpose::training);
     fill_strong(weights, 21);
+    weights.set_kv_scales(uneven_kv_scales(config));
     const auto tokens = random_tokens(kLength + 1, config.vocab_size, 1, 0);
     std::vector<std::byte> cache;
     PackedRun::Result expected;
     for (const OpTable* table : cpu_tables()) {
       const bool slow = table == &ref::table();
       const int64_t length = slow ? 70 : kLength;  // ref covers one block boundary
-      Sides sides(weights, {.recipe = GetParam(), .table = table, .threads = 2});
+      Sides sides(weights, {.recipe = GetParam(), .table = table, .threads = 2, .kv = kv});
       PackedRun one(sides.network, *table, sides.pool, 1, kLength);
       const PackedRun::Result whole = run_in_pieces(one, tokens, length, 0, length);
       for (const int64_t piece : {1, 2, 7, 63, 64, 65}) {
@@ -76,33 +84,38 @@ TEST_P(Chunks, PrefillThenDecodeGivesTheBitsOfOnePass) {
   }
 }
 
+/// Positions of three sequences pass by pass, as a sampler decodes, against the learner's packed pass.
+void teacher_force(const std::string& recipe, const ModelConfig& config, KvFormat kv) {
+  Weights weights(config, DType::bf16, Purpose::training);
+  fill_strong(weights, 23);
+  Sides sides(weights, {.recipe = recipe, .threads = 2, .kv = kv});
+  std::vector<Sequence> sequences;
+  PackedRun run(sides.network, fast_table(), sides.pool, 3, kLength);
+  for (uint64_t s = 0; s < 3; ++s) {
+    sequences.push_back({random_tokens(40 + 45 * static_cast<int64_t>(s), config.vocab_size, 4, s), 1});
+  }
+  const Scores learned = score(sides.learner, sequences);
+  // All sequences together, one position a pass, until the shorter ones end.
+  std::vector<std::vector<float>> stepped(3);
+  for (int64_t p = 0; p + 1 < static_cast<int64_t>(sequences[2].tokens.size()); ++p) {
+    PackedRows rows;
+    std::vector<size_t> who;
+    for (size_t s = 0; s < 3; ++s) {
+      if (p + 1 >= static_cast<int64_t>(sequences[s].tokens.size())) continue;
+      rows.add(sequences[s].tokens, static_cast<int32_t>(s), p, p + 1);
+      who.push_back(s);
+    }
+    const auto result = run.run(rows.rows(), rows.target);
+    for (size_t i = 0; i < who.size(); ++i) stepped[who[i]].push_back(result.logp[i]);
+  }
+  std::vector<float> flat;
+  for (const auto& s : stepped) flat.insert(flat.end(), s.begin(), s.end());
+  EXPECT_TRUE(same_bits(flat, learned.logp));
+}
+
 TEST_P(Chunks, TeacherForcingBySamplerStepsEqualsTheLearner) {
   for (const ModelConfig& config : {tiny_config(), tiny_experts(24)}) {
-    Weights weights(config, DType::bf16, Purpose::training);
-    fill_strong(weights, 23);
-    Sides sides(weights, {.recipe = GetParam(), .threads = 2});
-    std::vector<Sequence> sequences;
-    PackedRun run(sides.network, fast_table(), sides.pool, 3, kLength);
-    for (uint64_t s = 0; s < 3; ++s) {
-      sequences.push_back({random_tokens(40 + 45 * static_cast<int64_t>(s), config.vocab_size, 4, s), 1});
-    }
-    const Scores learned = score(sides.learner, sequences);
-    // All sequences together, one position a pass, until the shorter ones end.
-    std::vector<std::vector<float>> stepped(3);
-    for (int64_t p = 0; p + 1 < static_cast<int64_t>(sequences[2].tokens.size()); ++p) {
-      PackedRows rows;
-      std::vector<size_t> who;
-      for (size_t s = 0; s < 3; ++s) {
-        if (p + 1 >= static_cast<int64_t>(sequences[s].tokens.size())) continue;
-        rows.add(sequences[s].tokens, static_cast<int32_t>(s), p, p + 1);
-        who.push_back(s);
-      }
-      const auto result = run.run(rows.rows(), rows.target);
-      for (size_t i = 0; i < who.size(); ++i) stepped[who[i]].push_back(result.logp[i]);
-    }
-    std::vector<float> flat;
-    for (const auto& s : stepped) flat.insert(flat.end(), s.begin(), s.end());
-    EXPECT_TRUE(same_bits(flat, learned.logp));
+    for (const KvFormat kv : kKvFormats) teacher_force(GetParam(), config, kv);
   }
 }
 

@@ -30,10 +30,12 @@ std::vector<Sequence> batch() {
           {random_tokens(5, 40, 61, 2), 1}};
 }
 
-State update(const ModelConfig& config, const std::string& recipe, const OpTable& table, int threads) {
+State update(const ModelConfig& config, const std::string& recipe, const OpTable& table, int threads,
+             KvFormat kv = KvFormat::bf16) {
   Weights weights(config, DType::bf16, Purpose::training);
   fill_strong(weights, 61);
-  Sides sides(weights, {recipe, &table, threads, {1, 80, 80}, {80, 80}, {Policy::Kind::fastest, {}}});
+  weights.set_kv_scales(uneven_kv_scales(config));
+  Sides sides(weights, {recipe, &table, threads, {1, 80, 80}, {80, 80}, {Policy::Kind::fastest, {}}, kv});
   State state;
   int micro = 0;
   StepResult result = sides.learner.accumulate(
@@ -65,20 +67,34 @@ State update(const ModelConfig& config, const std::string& recipe, const OpTable
   return state;
 }
 
+/// The same update on every backend with 1, 2 and 3 threads; returns it.
+State check_update(const ModelConfig& config, const std::string& recipe, KvFormat kv) {
+  State expected = update(config, recipe, fast_table(), 1, kv);
+  EXPECT_LT(expected.clip, 1.0f) << "clipping should take part";
+  for (const OpTable* table : cpu_tables()) {
+    for (const int threads : {1, 2, 3}) {
+      if (table == &ref::table() && threads != 2) continue;  // ref is sequential
+      const State state = update(config, recipe, *table, threads, kv);
+      const std::string what = fmt::format("{}, {} threads, KV {}", table->name, threads, kv_format(kv).name);
+      EXPECT_TRUE(same_bits(state.logp, expected.logp)) << what << ": forward";
+      EXPECT_TRUE(state.gradients == expected.gradients) << what << ": backward";
+      EXPECT_TRUE(state == expected) << what << ": optimizer";
+    }
+  }
+  return expected;
+}
+
 TEST_P(Gradients, AreBitIdenticalOnEveryBackendWithAnyThreads) {
   for (const ModelConfig& config : {tiny_config(32, true), tiny_config(24, false), tiny_experts(24, false)}) {
-    const State expected = update(config, GetParam(), fast_table(), 1);
-    EXPECT_LT(expected.clip, 1.0f) << "clipping should take part";
-    for (const OpTable* table : cpu_tables()) {
-      for (const int threads : {1, 2, 3}) {
-        if (table == &ref::table() && threads != 2) continue;  // ref is sequential
-        const State state = update(config, GetParam(), *table, threads);
-        const std::string what = fmt::format("{}, {} threads", table->name, threads);
-        EXPECT_TRUE(same_bits(state.logp, expected.logp)) << what << ": forward";
-        EXPECT_TRUE(state.gradients == expected.gradients) << what << ": backward";
-        EXPECT_TRUE(state == expected) << what << ": optimizer";
-      }
-    }
+    (void)check_update(config, GetParam(), KvFormat::bf16);
+  }
+}
+
+TEST_P(Gradients, OfFp8KeysAreBitIdenticalOnEveryBackendWithAnyThreads) {
+  for (const ModelConfig& config : {tiny_config(24, false), tiny_experts(32, false)}) {
+    const State fp8 = check_update(config, GetParam(), KvFormat::fp8);
+    EXPECT_FALSE(fp8.gradients == update(config, GetParam(), fast_table(), 1).gradients)
+        << "the learner's format reaches its gradient";
   }
 }
 
