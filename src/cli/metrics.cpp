@@ -1,9 +1,11 @@
-// minite metrics: what a training step reports, and with --options what the loss can be made of.
+// minite metrics: every number that a run writes, with --names what others call it, and with --options what
+// the loss can be made of.
 #include <array>
 #include <memory>
 
 #include "cli/output.h"
 #include "cli/verb.h"
+#include "learn/run_folder.h"
 #include "minite/rl.h"
 
 namespace minite::cli {
@@ -14,25 +16,59 @@ std::string_view better(rl::Direction direction) {
   return kNames[static_cast<size_t>(direction)];
 }
 
-std::string table_text(ReportStyle style) {
-  const bool markdown = style == ReportStyle::markdown;
-  Table table({"metric", "unit", "better", "definition"});
+std::string_view stages(rl::MetricStages stages) {
+  constexpr std::array<std::string_view, 3> kNames = {"sft", "rl, contrast", "all"};
+  return kNames[static_cast<size_t>(stages)];
+}
+
+std::string or_dash(std::string_view text) { return text.empty() ? "-" : std::string(text); }
+
+std::string code(std::string_view text, ReportStyle style) {
+  return style == ReportStyle::markdown && !text.empty() ? "`" + std::string(text) + "`" : or_dash(text);
+}
+
+std::string print_table(const Table& table, ReportStyle style) {
+  return style == ReportStyle::markdown ? table.to_markdown() : table.to_text();
+}
+
+std::string definitions_text(ReportStyle style) {
+  Table table({"metric", "stages", "unit", "range", "better", "needs", "definition", "healthy"});
   for (const rl::MetricInfo& row : rl::metric_table()) {
-    const std::string name(row.name);
-    table.add({markdown ? "`" + name + "`" : name, std::string(row.unit), std::string(better(row.direction)),
-               std::string(row.definition)});
+    table.add({code(row.name, style), std::string(stages(row.stages)), std::string(row.unit),
+               std::string(row.range), std::string(better(row.direction)), or_dash(row.when),
+               std::string(row.definition), or_dash(row.healthy)});
   }
-  return markdown ? table.to_markdown() : table.to_text();
+  return print_table(table, style);
+}
+
+std::string names_text(ReportStyle style) {
+  Table table({"metric", "stages", "slime", "verl", "other source"});
+  for (const rl::MetricInfo& row : rl::metric_table()) {
+    table.add({code(row.name, style), std::string(stages(row.stages)), code(row.slime, style),
+               code(row.verl, style), or_dash(row.source)});
+  }
+  return print_table(table, style);
 }
 
 nlohmann::ordered_json table_json() {
   nlohmann::ordered_json document;
   document["metrics"] = nlohmann::ordered_json::array();
   for (const rl::MetricInfo& row : rl::metric_table()) {
+    nlohmann::ordered_json in = nlohmann::ordered_json::array();
+    for (const std::string_view stage : learn::kStageNames) {
+      if (rl::in_stage(row, stage)) in.push_back(stage);
+    }
     document["metrics"].push_back({{"name", row.name},
+                                   {"stages", in},
                                    {"unit", row.unit},
+                                   {"range", row.range},
                                    {"better", better(row.direction)},
-                                   {"definition", row.definition}});
+                                   {"definition", row.definition},
+                                   {"healthy", row.healthy},
+                                   {"slime", row.slime},
+                                   {"verl", row.verl},
+                                   {"source", row.source},
+                                   {"needs", row.when}});
   }
   return document;
 }
@@ -61,19 +97,16 @@ constexpr std::array kOptionTables = {
     OptionTable{"rl.triage_normalization", rl::options<rl::Normalization>},
     OptionTable{"rl.triage_gate_scope", rl::options<rl::GateScope>},
     OptionTable{"rl.triage_repair_scope", rl::options<rl::RepairScope>},
+    OptionTable{"rl.router_replay", rl::options<rl::RouterReplay>},
 };
 
 std::string options_text(ReportStyle style) {
-  const bool markdown = style == ReportStyle::markdown;
-  const auto code = [&](std::string_view text) {
-    return markdown ? "`" + std::string(text) + "`" : std::string(text);
-  };
   Table table({"setting", "value", "definition"});
   for (const OptionTable& option : kOptionTables) {
     for (const rl::Option& row : option.values())
-      table.add({code(option.setting), code(row.name), std::string(row.definition)});
+      table.add({code(option.setting, style), code(row.name, style), std::string(row.definition)});
   }
-  return markdown ? table.to_markdown() : table.to_text();
+  return print_table(table, style);
 }
 
 nlohmann::ordered_json options_json() {
@@ -88,14 +121,20 @@ nlohmann::ordered_json options_json() {
   return document;
 }
 
-/// Which of the two tables.
-enum class Topic : uint8_t { metrics, options };
+/// What the verb prints. A JSON document of metrics holds their names too.
+struct Topic {
+  std::string (*text)(ReportStyle);
+  nlohmann::ordered_json (*json)();
+};
+constexpr Topic kDefinitions = {definitions_text, table_json};
+constexpr Topic kNames = {names_text, table_json};
+constexpr Topic kOptions = {options_text, options_json};
 
-int run(Topic topic, ReportStyle style) {
+int run(const Topic& topic, ReportStyle style) {
   if (style == ReportStyle::json) {
-    print_json(topic == Topic::metrics ? table_json() : options_json());
+    print_json(topic.json());
   } else {
-    print(topic == Topic::metrics ? table_text(style) : options_text(style));
+    print(topic.text(style));
   }
   return kOk;
 }
@@ -104,9 +143,12 @@ int run(Topic topic, ReportStyle style) {
 
 std::function<int()> add_metrics(CLI::App& app) {
   auto style = std::make_shared<ReportStyle>(ReportStyle::text);
-  auto topic = std::make_shared<Topic>(Topic::metrics);
+  auto topic = std::make_shared<Topic>(kDefinitions);
+  CLI::Option* names = app.add_flag_callback(
+      "--names", [topic] { *topic = kNames; }, "what slime and verl call the metrics instead");
   app.add_flag_callback(
-      "--options", [topic] { *topic = Topic::options; }, "the options of the loss instead");
+         "--options", [topic] { *topic = kOptions; }, "the options of the loss instead")
+      ->excludes(names);
   add_style_flags(app, *style);
   return [topic, style] { return run(*topic, *style); };
 }

@@ -7,10 +7,13 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "core/atomic_file.h"
+#include "core/fail.h"
+#include "diagnostics/compare.h"
 
 namespace minite::cli {
 namespace {
@@ -21,22 +24,63 @@ struct ReportArgs {
   ReportStyle style = ReportStyle::text;
 };
 
-int report(const ReportArgs& args) {
-  std::vector<diagnostics::RunData> runs;
+/// The runs of a page, and what could not be one.
+struct Runs {
+  std::vector<diagnostics::RunData> read;
+  std::vector<diagnostics::Unreadable> unreadable;
   std::vector<std::string> notes;
-  for (const auto& path : args.runs) {
-    runs.push_back(diagnostics::read_run(path));
-    for (const auto& note : runs.back().notes) notes.push_back(fmt::format("{}: {}", runs.back().name, note));
+};
+
+/// One run must be readable; of several those that are not are named, unless none is left.
+Runs read_runs(const std::vector<std::string>& paths) {
+  Runs runs;
+  for (const std::string& path : paths) {
+    try {
+      runs.read.push_back(diagnostics::read_run(path));
+    } catch (const Error& error) {
+      if (paths.size() == 1) throw;
+      runs.unreadable.push_back({path, error.what()});
+      runs.notes.push_back(fmt::format("left out: {}", error.what()));
+      continue;
+    }
+    for (const auto& note : runs.read.back().notes)
+      runs.notes.push_back(fmt::format("{}: {}", paths.size() == 1 ? runs.read.back().name : path, note));
   }
+  if (runs.read.empty())
+    fail(ErrorCode::corrupt_data, "none of the {} runs can be read: {}", paths.size(),
+         runs.unreadable.front().reason);
+  return runs;
+}
+
+/// The same folder given twice is one run.
+std::vector<std::string> without_repetitions(const std::vector<std::string>& paths) {
+  std::vector<std::string> kept;
+  std::set<std::filesystem::path> seen;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    const auto place = std::filesystem::weakly_canonical(path, error);
+    if (error || seen.insert(place).second) kept.push_back(path);
+  }
+  return kept;
+}
+
+int report(const ReportArgs& args) {
+  const std::vector<std::string> paths = without_repetitions(args.runs);
+  require(paths.size() <= diagnostics::kMostRuns, "a page compares at most {} runs, got {}; name fewer",
+          diagnostics::kMostRuns, paths.size());
+  const bool one = paths.size() == 1;
+  require(one || !args.output.empty(), "say where the page about {} runs goes: -o FILE.html", paths.size());
+  const Runs runs = read_runs(paths);
+  const std::string page = one ? diagnostics::render_report(runs.read.front())
+                               : diagnostics::render_comparison(runs.read, runs.unreadable);
   const std::string file =
-      args.output.empty() ? (std::filesystem::path(args.runs.front()) / "report.html").string() : args.output;
-  const std::string page = diagnostics::render_report(runs);
+      args.output.empty() ? (std::filesystem::path(paths.front()) / "report.html").string() : args.output;
   write_file_atomically(file, page);
   if (args.style == ReportStyle::json) {
-    print_json({{"file", file}, {"bytes", page.size()}, {"runs", args.runs}, {"notes", notes}});
+    print_json({{"file", file}, {"bytes", page.size()}, {"runs", args.runs}, {"notes", runs.notes}});
     return kOk;
   }
-  for (const auto& note : notes) std::fprintf(stderr, "minite report: %s\n", note.c_str());
+  for (const auto& note : runs.notes) std::fprintf(stderr, "minite report: %s\n", note.c_str());
   print(file + "\n");
   return kOk;
 }
@@ -45,10 +89,10 @@ int report(const ReportArgs& args) {
 
 std::function<int()> add_report(CLI::App& app) {
   auto args = std::make_shared<ReportArgs>();
-  app.add_option("runs", args->runs, "Run folders; more than one make one page with a part for each")
+  app.add_option("runs", args->runs, "Run folders; several make one page that compares them, at most 12")
       ->required();
   app.add_option("-o,--output", args->output,
-                 "The page to write (default: report.html in the first run folder)");
+                 "The page to write (default, for one run: report.html in its folder)");
   add_json_flag(app, args->style);
   return [args] { return report(*args); };
 }

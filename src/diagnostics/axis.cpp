@@ -26,7 +26,8 @@ double nice_step(double raw) {
 
 std::string tick_label(double value, double step) {
   const double largest = std::max(std::abs(value), step);
-  if (largest >= 1e5 || step < 1e-4) return short_number(value);
+  const bool thousands = step >= 1 && std::abs(value) >= 1000;
+  if (largest >= 1e5 || step < 1e-4 || thousands) return short_number(value);
   const int decimals = std::max(0, -static_cast<int>(std::floor(std::log10(step) + 1e-9)));
   return fmt::format("{:.{}f}", value == 0 ? 0.0 : value, decimals);
 }

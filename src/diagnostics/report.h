@@ -1,16 +1,15 @@
 #pragma once
-// report.html: one page about one or more runs. No scripts, no network: it opens from a disk or a mail.
+// report.html: one page about one run. No scripts, no network: it opens from a disk or a mail.
 #include <string>
-#include <vector>
 
 #include "diagnostics/run_data.h"
 
 namespace minite::diagnostics {
 
-/// The whole page; the bytes depend on `runs` (at least one) only. Every text from a run is escaped.
-[[nodiscard]] std::string render_report(const std::vector<RunData>& runs);
+/// The whole page; its bytes depend on `run` only. Every text from the run is escaped.
+[[nodiscard]] std::string render_report(const RunData& run);
 
-/// CSS of the page around the figures.
-extern const std::string_view kReportStyle;
+/// summary.json as indented text; empty when the run has none.
+[[nodiscard]] std::string summary_text(const RunData& run);
 
 }  // namespace minite::diagnostics

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "diagnostics/figure_table.h"
+#include "diagnostics/figure_text.h"
 #include "diagnostics/html.h"
 #include "diagnostics/svg.h"
 
@@ -34,42 +34,18 @@ std::vector<Series> series_of(const FigureRow& row, const RunData& run) {
       // One stage: a colour a metric. Two stages: a colour a stage, a dash a metric.
       const bool by_stage = !row.stages[1].empty();
       series.color = static_cast<int>(by_stage ? s : m + (row.stages[0] == "sft" ? 2 : 0));
-      series.dash = m > 0 ? Series::Dash::dashed : Series::Dash::solid;
+      series.dash = m > 0 ? Dash::dashed : Dash::solid;
       all.push_back(std::move(series));
     }
   }
   return all;
 }
 
-std::string describe(const std::vector<Series>& all) {
-  std::string text;
-  for (const auto& s : all) {
-    const auto means = running_mean(s.y, smoothing_window(s.y.size()));
-    text += fmt::format(" {}: {} at step {}, {} at step {}.", s.label, short_number(means.front()),
-                        short_number(s.x.front()), short_number(means.back()), short_number(s.x.back()));
-  }
-  return text;
-}
-
-std::string nonfinite_note(const std::vector<Series>& all) {
-  int64_t count = 0;
-  for (const auto& s : all) {
-    count += std::count_if(s.y.begin(), s.y.end(), [](double v) { return !std::isfinite(v); });
-  }
-  return count == 0 ? "" : fmt::format(" {} values are not finite and are not drawn.", count);
-}
-
-std::string smoothing_note(const std::vector<Series>& all) {
-  size_t window = 1;
-  for (const auto& s : all) window = std::max(window, smoothing_window(s.y.size()));
-  return window == 1 ? "" : fmt::format(" Line: running mean of {} steps.", window);
-}
-
 Panel make_panel(const FigureRow& row, const std::vector<Series>& series, const std::string& id_prefix) {
   LineFigure figure;
   figure.id = id_prefix + std::string(row.id);
   figure.title = row.title;
-  figure.description = std::string(row.about) + describe(series);
+  figure.description = std::string(row.about) + ends_of(series);
   figure.x_label = "step";
   figure.y_label = row.y_label;
   figure.scale = row.scale;
@@ -114,7 +90,9 @@ void add_figure(const FigureRow& row, const RunData& run, const std::string& id_
   if (remark) section.panels.back().sentence = remark->sentence;
 }
 
-BarGroup time_group(const std::string& stage, const StageData& data) {
+}  // namespace
+
+BarGroup time_group(const std::string& stage, const StageData& data, const std::string& title) {
   double total = 0;
   std::vector<std::pair<std::string, double>> means;
   for (const auto& [name, seconds] : data.seconds) {
@@ -123,7 +101,7 @@ BarGroup time_group(const std::string& stage, const StageData& data) {
   }
   std::stable_sort(means.begin(), means.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
-  BarGroup group{fmt::format("{} ({} s a step)", stage, short_number(total)), {}};
+  BarGroup group{fmt::format("{} ({} s a step)", title, short_number(total)), {}};
   const int color = stage == "sft" ? 2 : stage == "contrast" ? 1 : 0;
   for (auto& [name, mean] : means) {
     std::string label = name;
@@ -134,6 +112,8 @@ BarGroup time_group(const std::string& stage, const StageData& data) {
   return group;
 }
 
+namespace {
+
 Section time_section(const RunData& run, const std::string& id_prefix) {
   Section section{"Time", {}, {}};
   BarFigure figure;
@@ -143,7 +123,7 @@ Section time_section(const RunData& run, const std::string& id_prefix) {
   figure.width = 980;
   for (const char* stage : {"sft", "rl", "contrast"}) {
     const StageData* data = run.find(stage);
-    if (data != nullptr && !data->seconds.empty()) figure.groups.push_back(time_group(stage, *data));
+    if (data != nullptr && !data->seconds.empty()) figure.groups.push_back(time_group(stage, *data, stage));
   }
   if (figure.groups.empty()) {
     section.missing.emplace_back("Stage times: this run did not record timings.");

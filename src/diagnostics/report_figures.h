@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "diagnostics/run_data.h"
+#include "diagnostics/svg.h"
 
 namespace minite::diagnostics {
 
@@ -27,5 +28,8 @@ struct Section {
 
 /// Sections in page order. `id_prefix` keeps ids unique when a page holds several runs.
 [[nodiscard]] std::vector<Section> make_sections(const RunData& run, const std::string& id_prefix);
+
+/// Bars of the mean seconds that each part of a step of `stage` took, longest first.
+[[nodiscard]] BarGroup time_group(const std::string& stage, const StageData& data, const std::string& title);
 
 }  // namespace minite::diagnostics

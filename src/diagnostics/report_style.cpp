@@ -1,5 +1,5 @@
 // The look of the report page; colours come from kFigureStyle.
-#include "diagnostics/report.h"
+#include "diagnostics/page.h"
 
 namespace minite::diagnostics {
 
@@ -18,11 +18,10 @@ h2{margin:52px 0 4px;font-size:22px;letter-spacing:-.01em}
 h3{margin:0;font-size:16px}
 p{margin:0}
 a{color:var(--c0);text-underline-offset:3px}
-a:focus-visible,summary:focus-visible,pre:focus-visible{outline:3px solid var(--c0);outline-offset:2px;
+a:focus-visible,summary:focus-visible,pre:focus-visible,.tablewrap:focus-visible{outline:3px solid var(--c0);outline-offset:2px;
 border-radius:3px}
 .skip{position:absolute;left:-9999px}
 .skip:focus{left:12px;top:12px;background:var(--bg);padding:8px 12px}
-nav{margin-top:14px;display:flex;flex-wrap:wrap;gap:4px 18px;font-size:14px}
 .cards{display:flex;flex-wrap:wrap;gap:1px;margin:26px 0 0;
 background:var(--grid);border:1px solid var(--grid);border-radius:12px;overflow:hidden}
 .cards div{flex:1 1 180px;background:var(--bg);padding:15px 18px 14px}
@@ -50,10 +49,28 @@ table{border-collapse:collapse;font-size:14.5px;min-width:420px}
 th,td{text-align:left;padding:6px 28px 6px 0;border-bottom:1px solid var(--grid);vertical-align:top;
 overflow-wrap:anywhere}
 th{font-weight:500;color:var(--muted);white-space:nowrap}
+.runs{min-width:0}
+.runs thead th{color:var(--ink);font-weight:650;white-space:normal;vertical-align:bottom;min-width:104px}
+.runs thead td{border-bottom:1px solid var(--grid)}
+.runs td,.runs th{overflow-wrap:normal}
+.runs td,.runs thead th{padding-right:22px;font-variant-numeric:tabular-nums;max-width:300px}
+.runs tbody th{position:sticky;left:0;background:var(--bg)}
+.runs .zero{font-weight:650}
+.swatch{display:inline-block;width:44px;height:10px;vertical-align:middle;margin-right:8px;background:none}
+.runs .swatch{display:block;margin-bottom:3px}
+.letter{font-weight:750}
+.key{list-style:none;margin:18px 0 0;padding:0;display:grid;
+grid-template-columns:repeat(auto-fill,minmax(300px,1fr));gap:6px 24px;font-size:15px}
+.key li{overflow-wrap:anywhere}
+.path{color:var(--muted);font-size:13px}
+.note h2{margin:0;font-size:15px;letter-spacing:0}
+.note ul{margin:4px 0 0;padding-left:20px}
+.bad{border-left-color:var(--c1)}
 details{margin-top:18px;border:1px solid var(--grid);border-radius:10px}
 summary{cursor:pointer;padding:11px 16px;font-weight:600}
 pre{margin:0;padding:2px 16px 16px;overflow-x:auto;font:13px/1.5 ui-monospace,"SF Mono",Menlo,Consolas,
 "Liberation Mono",monospace}
+.equal pre{columns:300px 3;white-space:pre-wrap;overflow-wrap:anywhere}
 footer{margin-top:56px;padding-top:16px;padding-bottom:40px;color:var(--muted);font-size:13px}
 @media screen and (max-width:760px){.panels{grid-template-columns:minmax(0,1fr)}h1{font-size:27px}
 main,footer{padding-left:16px;padding-right:16px}}
@@ -64,13 +81,18 @@ color-scheme:light;
 @page{margin:16mm}
 body{font-size:11pt;-webkit-print-color-adjust:exact;print-color-adjust:exact}
 main,footer{max-width:none;padding:0}
-.get,nav,.skip{display:none}
+.get,.skip,.screen{display:none}
 figure,.cards,table,.note{break-inside:avoid}
-h2{break-after:avoid;margin-top:26px}
+h2,.about{break-after:avoid}
+h2{margin-top:26px}
 .wide .draw svg{min-width:0}
 .panels{gap:18px 26px}
 details::details-content{content-visibility:visible;height:auto}
 pre{white-space:pre-wrap}
+.tablewrap{overflow:visible}
+.runs{font-size:9pt}
+.runs td,.runs thead th{padding-right:8px;min-width:0}
+.runs th{white-space:normal}
 }
 )css";
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
+#include <utility>
 
 #include "core/fail.h"
 #include "core/text_file.h"
@@ -20,7 +20,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kNonfinite = "_nonfinite";
 constexpr std::array<std::string_view, 3> kHead = {"global_step", "step", "stage"};
 constexpr std::string_view kTokens = "tokens";  // a count that the training loop logs beside the seconds
 constexpr int kDeepestSetting = 8;              // config.yaml is untrusted text: aliases can fold a huge tree
@@ -44,13 +43,6 @@ struct Line {
   }
 };
 
-double nonfinite_value(const json& row, const std::string& name) {
-  const auto it = row.find(name + std::string(kNonfinite));
-  const std::string kind = it != row.end() && it->is_string() ? it->get<std::string>() : "nan";
-  constexpr double kInf = std::numeric_limits<double>::infinity();
-  return kind == "inf" ? kInf : kind == "-inf" ? -kInf : std::nan("");
-}
-
 void add_metrics(const Line& line, RunData& run) {
   StageData& stage = run.stages[line.stage()];
   const double step = line.step();
@@ -60,7 +52,7 @@ void add_metrics(const Line& line, RunData& run) {
     if (head || !(value.is_number() || value.is_null())) continue;
     Column& column = stage.metrics[name];
     column.step.push_back(step);
-    column.value.push_back(value.is_null() ? nonfinite_value(line.row, name) : value.get<double>());
+    column.value.push_back(io::logged_number(line.row, name));
     column.nonfinite += std::isfinite(column.value.back()) ? 0 : 1;
   }
 }
@@ -71,11 +63,32 @@ void add_timings(const Line& line, RunData& run) {
     fail(ErrorCode::corrupt_data, "{}: the line has no object seconds", line.place);
   }
   StageData& stage = run.stages[line.stage()];
+  double total = 0;
   for (const auto& [name, value] : seconds->items()) {
     if (name == kTokens || !value.is_number() || value.get<double>() < 0 || !drawable(value.get<double>()))
       continue;
     stage.seconds[name].sum += value.get<double>();
     ++stage.seconds[name].steps;
+    total += value.get<double>();
+  }
+  if (total > 0) {
+    stage.throughput.step.push_back(line.step());
+    stage.throughput.value.push_back(total);
+  }
+}
+
+// The seconds that add_timings() gathered become tokens a second, where a step has both.
+void divide_tokens(StageData& stage) {
+  const Column seconds = std::exchange(stage.throughput, {});
+  const Column* tokens = stage.find(kTokens);
+  if (tokens == nullptr) return;
+  std::map<double, double> tokens_of;
+  for (size_t i = 0; i < tokens->step.size(); ++i) tokens_of[tokens->step[i]] = tokens->value[i];
+  for (size_t i = 0; i < seconds.step.size(); ++i) {
+    const auto it = tokens_of.find(seconds.step[i]);
+    if (it == tokens_of.end()) continue;
+    stage.throughput.step.push_back(seconds.step[i]);
+    stage.throughput.value.push_back(it->second / seconds.value[i]);
   }
 }
 
@@ -100,7 +113,10 @@ void put_setting(RunData& run, const std::string& path, const std::string& value
 
 void flatten(const YAML::Node& node, const std::string& path, int depth, RunData& run) {
   if (depth > kDeepestSetting || run.settings.size() >= kMostSettings) return;
-  if (node.IsScalar() && !path.empty()) put_setting(run, path, node.Scalar());
+  if (node.IsScalar() && !path.empty()) {
+    put_setting(run, path, node.Scalar());
+    if (run.config_settings.size() < kMostSettings) run.config_settings.emplace_back(path, node.Scalar());
+  }
   if (!node.IsMap()) return;
   for (const auto& entry : node) {
     if (!entry.first.IsScalar()) continue;
@@ -154,6 +170,7 @@ std::optional<std::string> RunData::setting(const std::vector<std::string_view>&
 
 RunData read_run(const fs::path& path) {
   RunData run;
+  run.path = path.string();
   std::error_code ignored;
   const fs::path folder = path.filename().empty() ? path.parent_path() : path;
   run.name = fs::absolute(folder, ignored).lexically_normal().filename().string();
@@ -169,7 +186,9 @@ RunData read_run(const fs::path& path) {
   };
   if (present("timings.jsonl", "There is no timings.jsonl, so stage times are not shown.")) {
     read_log(path / "timings.jsonl", run, add_timings);
+    for (auto& [name, stage] : run.stages) divide_tokens(stage);
   }
+  if (fs::exists(path / "plans.json", ignored)) run.plans = io::read_json_file(path / "plans.json");
   if (present("config.yaml", "There is no config.yaml, so the configuration is not shown.")) {
     read_config(path / "config.yaml", run);
   }

@@ -27,6 +27,7 @@ struct StageData {
     int64_t steps = 0;
   };
   std::map<std::string, Seconds> seconds;  ///< by component, from timings.jsonl
+  Column throughput;                       ///< tokens of a step divided by its seconds
 
   /// nullptr when the stage has no such metric.
   [[nodiscard]] const Column* find(std::string_view metric) const;
@@ -34,9 +35,12 @@ struct StageData {
 
 struct RunData {
   std::string name;                         ///< last part of the path
+  std::string path;                         ///< as it was given
   std::map<std::string, StageData> stages;  ///< by the "stage" of the lines
   nlohmann::json summary;                   ///< an object, or null when the run has not finished
   std::string config;                       ///< text of config.yaml
+  std::vector<std::pair<std::string, std::string>> config_settings;  ///< its scalars by dotted path, in order
+  nlohmann::json plans;  ///< plans.json: by stage, a sentence for each product; or null
   /// Scalars of config.yaml and, taking precedence, summary.json, by their last key ("seed") and by their
   /// dotted path ("learner.recipe").
   std::map<std::string, std::string> settings;
@@ -49,8 +53,8 @@ struct RunData {
 };
 
 /// Reads metrics.jsonl (required) and timings.jsonl, summary.json and config.yaml (each optional, with a note
-/// when missing). Errors: not_found when there is no metrics.jsonl; corrupt_data "FILE:LINE: ..." for a
-/// damaged line, except a cut last line, which becomes a note.
+/// when missing), and plans.json when it is there. Errors: not_found when there is no metrics.jsonl;
+/// corrupt_data "FILE:LINE: ..." for a damaged line, except a cut last line, which becomes a note.
 [[nodiscard]] RunData read_run(const std::filesystem::path& run);
 
 }  // namespace minite::diagnostics

@@ -11,13 +11,19 @@
 
 namespace minite::diagnostics {
 
+/// Patterns that tell lines apart without colour.
+enum class Dash : unsigned char { solid, dashed, dotted, dash_dot, long_dash, dash_dot_dot };
+inline constexpr int kDashes = 6;
+inline constexpr int kColors = 6;  ///< of the palette of kFigureStyle
+
 /// Points joined by a line; x rises. A value that is not finite breaks the line.
 struct Series {
-  std::string label;  ///< short; stands at the right end of the line and in the legend
+  std::string label;  ///< short; stands in the legend and at the right end of the line
   std::vector<double> x;
   std::vector<double> y;
-  int color = 0;  ///< 0..5, the palette of kFigureStyle
-  enum class Dash : unsigned char { solid, dashed } dash = Dash::solid;
+  int color = 0;  ///< 0 .. kColors - 1
+  Dash dash = Dash::solid;
+  std::string end_label = "";  ///< at the right end instead of `label`, when not empty
 };
 
 struct LineFigure {
@@ -28,8 +34,9 @@ struct LineFigure {
   std::string y_label;
   Scale scale = Scale::linear;  ///< of y; a log figure gives 0 a row of its own
   double width = 960;
-  double height = 320;
+  double height = 320;  ///< with one row of legend; further rows make the figure higher
   std::vector<Series> series;
+  size_t window = 0;  ///< of the running mean, odd; 0: smoothing_window() of each series
 };
 
 struct Bar {
@@ -57,13 +64,16 @@ struct BarFigure {
 /// Mean of the finite values among the `window` (odd) nearest, fewer at both ends; NaN where there is none.
 [[nodiscard]] std::vector<double> running_mean(const std::vector<double>& values, size_t window);
 
-/// The <svg> element. Raw points are faint, the running mean is the line.
+/// The <svg> element. Raw points are faint (left out among many series), the running mean is the line.
 [[nodiscard]] std::string draw(const LineFigure& figure);
 [[nodiscard]] std::string draw(const BarFigure& figure);
 
 /// The numbers behind a figure, with a header line; all digits; an empty cell where a series has no value.
 [[nodiscard]] std::string to_csv(const LineFigure& figure);
 [[nodiscard]] std::string to_csv(const BarFigure& figure);
+
+/// A short piece of a line as it looks in the figures, for a legend in the page.
+[[nodiscard]] std::string draw_swatch(int color, Dash dash);
 
 /// CSS of the figures, for the page that embeds them.
 extern const std::string_view kFigureStyle;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -21,6 +22,11 @@ constexpr double kLegend = 24.0;
 constexpr size_t kFewPoints = 40;  // up to here every point gets a dot on the line
 constexpr size_t kCrowd = 2000;
 constexpr double kMaxLabel = 215.0;
+constexpr size_t kManySeries = 4;  // above, the raw points of one hide the lines of others
+constexpr std::array<std::string_view, kDashes> kLineCss = {
+    "line", "line dashed", "line dotted", "line dashdot", "line longdash", "line dashdotdot"};
+
+std::string_view line_css(Dash dash) { return kLineCss[static_cast<size_t>(dash)]; }
 
 struct Frame {
   double left, right, top, bottom;
@@ -41,11 +47,17 @@ struct Drawn {
   std::string name;  // at the right end; empty when the title says it all
 };
 
+// One line needs no name, unless it was given one.
+bool names_lines(const LineFigure& figure) {
+  return figure.series.size() > 1 || (!figure.series.empty() && !figure.series.front().end_label.empty());
+}
+
 std::vector<Drawn> lines_of(const LineFigure& figure) {
   std::vector<Drawn> drawn;
   for (const Series& s : figure.series) {
-    const size_t window = smoothing_window(s.y.size());
-    drawn.push_back({&s, running_mean(s.y, window), window, figure.series.size() > 1 ? s.label : ""});
+    const size_t window = figure.window > 0 ? figure.window : smoothing_window(s.y.size());
+    const std::string& name = s.end_label.empty() ? s.label : s.end_label;
+    drawn.push_back({&s, running_mean(s.y, window), window, names_lines(figure) ? name : ""});
   }
   return drawn;
 }
@@ -55,11 +67,39 @@ std::string end_label(const Drawn& d) {
   return last ? fmt::format("{} {}", d.name, short_number(d.line[*last])) : d.name;
 }
 
-Frame frame_of(const LineFigure& figure, const std::vector<Drawn>& drawn) {
+/// Where the entries of the legend stand; rows are filled from the left.
+struct Legend {
+  std::vector<std::pair<double, int>> places;  // x, row
+  int rows = 0;
+};
+
+constexpr double kSwatch = 33.0;
+
+Legend legend_of(const LineFigure& figure, double left) {
+  Legend legend;
+  if (!names_lines(figure)) return legend;
+  double at = left;
+  legend.rows = 1;
+  for (const Series& s : figure.series) {
+    const double width = kSwatch + kGlyph * static_cast<double>(s.label.size());
+    if (at > left && at + width > figure.width - 4) {
+      at = left;
+      ++legend.rows;
+    }
+    legend.places.emplace_back(at, legend.rows - 1);
+    at += width + 22;
+  }
+  return legend;
+}
+
+constexpr double kLeft = 58.0;
+
+Frame frame_of(const LineFigure& figure, const std::vector<Drawn>& drawn, const Legend& legend) {
   double widest = 0;
   for (const auto& d : drawn) widest = std::max(widest, kGlyph * static_cast<double>(end_label(d).size()));
-  const double legend = drawn.size() > 1 ? kLegend : 0;
-  return {58, figure.width - std::min(kMaxLabel, widest + 18), 30 + legend, figure.height - 42};
+  const double more = kLegend * std::max(0, legend.rows - 1);
+  return {kLeft, figure.width - std::min(kMaxLabel, widest + 18), 30 + kLegend * legend.rows,
+          figure.height + more - 42};
 }
 
 struct Extent {
@@ -140,11 +180,11 @@ std::string draw_axes(const LineFigure& figure, const Frame& f, const Axis& x, c
     out += text_at(f.left - 9, f.bottom + 4, "end", "", "0");
   }
   std::string marks;
-  const int count = static_cast<int>((f.right - f.left) / 90);
+  const int count = static_cast<int>((f.right - f.left) / 70);
   for (const Tick& tick : linear_ticks(x.low, x.high, std::max(2, count), TickRange::inside)) {
     if (tick.value != std::floor(tick.value)) continue;  // steps are whole
     marks += fmt::format("M{} {}v5", px(x.pixel(tick.value)), px(f.bottom));
-    out += text_at(x.pixel(tick.value), f.bottom + 19, "middle", "", tick.label);
+    out += text_at(x.pixel(tick.value), f.bottom + 19, "middle", "", short_number(tick.value));
   }
   out += path_of("axis", fmt::format("M{} {}H{}{}", px(f.left), px(f.bottom), px(f.right), marks));
   out += text_at((f.left + f.right) / 2, f.bottom + 36, "middle", "", escape_html(figure.x_label));
@@ -204,14 +244,14 @@ std::string dots_path(const Series& s, const Axis& x, const Axis& y) {
   return d;
 }
 
-std::string draw_series(const Drawn& d, const Axis& x, const Axis& y) {
+std::string draw_series(const Drawn& d, const Axis& x, const Axis& y, bool crowd) {
   const Series& s = *d.series;
   std::string out;
-  if (d.window > 1 || s.y.size() <= kFewPoints) {
+  if (!crowd && (d.window > 1 || s.y.size() <= kFewPoints)) {
     if (const auto dots = dots_path(s, x, y); !dots.empty()) out += path_of("raw", dots);
   }
   const auto line = line_path(s, d.line, x, y);
-  if (!line.empty()) out += path_of(s.dash == Series::Dash::dashed ? "line dashed" : "line", line);
+  if (!line.empty()) out += path_of(line_css(s.dash), line);
   if (const auto last = last_finite(d.line); last && y.shows(d.line[*last])) {
     out += fmt::format("<circle class=\"end\" cx=\"{}\" cy=\"{}\" r=\"3.5\"/>\n", px(x.pixel(s.x[*last])),
                        px(y.pixel(d.line[*last])));
@@ -252,17 +292,15 @@ std::string draw_labels(const std::vector<Drawn>& drawn, const Frame& f, const A
   return out;
 }
 
-std::string draw_legend(const std::vector<Drawn>& drawn, const Frame& f) {
-  if (drawn.size() < 2) return "";
+std::string draw_legend(const std::vector<Drawn>& drawn, const Legend& legend) {
   std::string out;
-  double at = f.left;
-  const double y = f.top - 16;
-  for (const auto& d : drawn) {
-    const bool dashed = d.series->dash == Series::Dash::dashed;
-    out += fmt::format("<g class=\"k{}\">{}", d.series->color,
-                       path_of(dashed ? "line dashed" : "line", fmt::format("M{} {}h26", px(at), px(y - 4))));
-    out += text_at(at + 33, y, "start", "", escape_html(d.series->label)) + "</g>\n";
-    at += 33 + kGlyph * static_cast<double>(d.series->label.size()) + 22;
+  for (size_t i = 0; i < legend.places.size(); ++i) {
+    const Series& s = *drawn[i].series;
+    const auto [at, row] = legend.places[i];
+    const double y = 38 + kLegend * row;
+    out += fmt::format("<g class=\"k{}\">{}", s.color,
+                       path_of(line_css(s.dash), fmt::format("M{} {}h26", px(at), px(y - 4))));
+    out += text_at(at + kSwatch, y, "start", "", escape_html(s.label)) + "</g>\n";
   }
   return out;
 }
@@ -271,14 +309,22 @@ std::string draw_legend(const std::vector<Drawn>& drawn, const Frame& f) {
 
 std::string draw(const LineFigure& figure) {
   const auto drawn = lines_of(figure);
-  const Frame frame = frame_of(figure, drawn);
+  const Legend legend = legend_of(figure, kLeft);
+  const Frame frame = frame_of(figure, drawn, legend);
   const YAxis y = y_axis(figure, frame);
   const Axis x = x_axis(figure, frame);
-  std::string out = open_svg(figure.id, figure.width, figure.height, figure.title, figure.description);
+  std::string out = open_svg(figure.id, figure.width, frame.bottom + 42, figure.title, figure.description);
   out += draw_axes(figure, frame, x, y);
-  for (const auto& d : drawn) out += draw_series(d, x, y.axis);
-  out += draw_labels(drawn, frame, y.axis) + draw_legend(drawn, frame);
+  for (const auto& d : drawn) out += draw_series(d, x, y.axis, drawn.size() > kManySeries);
+  out += draw_labels(drawn, frame, y.axis) + draw_legend(drawn, legend);
   return out + "</svg>\n";
+}
+
+std::string draw_swatch(int color, Dash dash) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"fig swatch\" viewBox=\"0 0 44 10\" "
+      "aria-hidden=\"true\"><g class=\"k{}\">{}</g></svg>",
+      color, path_of(line_css(dash), "M3 5h38"));
 }
 
 std::string to_csv(const LineFigure& figure) {

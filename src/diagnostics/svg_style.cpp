@@ -18,6 +18,10 @@ font-size:12.5px;fill:var(--muted);font-variant-numeric:tabular-nums}
 .fig .zero{stroke:var(--axis);stroke-width:1;stroke-dasharray:2 3;fill:none}
 .fig .line{stroke:var(--c);stroke-width:2.25;fill:none;stroke-linejoin:round;stroke-linecap:round}
 .fig .dashed{stroke-dasharray:6 5;stroke-width:1.75}
+.fig .dotted{stroke-dasharray:.1 5;stroke-width:2.75}
+.fig .dashdot{stroke-dasharray:10 5 .1 5}
+.fig .longdash{stroke-dasharray:16 6}
+.fig .dashdotdot{stroke-dasharray:11 5 .1 5 .1 5}
 .fig .raw{stroke:var(--c);stroke-width:3.5;stroke-linecap:round;fill:none;opacity:.26}
 .fig .end{fill:var(--c)}
 .fig text.label{fill:var(--c);font-weight:600}

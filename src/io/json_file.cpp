@@ -78,4 +78,13 @@ JsonLines read_json_lines(const std::filesystem::path& path) {
   return lines;
 }
 
+double logged_number(const nlohmann::json& row, const std::string& name) {
+  const nlohmann::json& value = row.at(name);
+  if (value.is_number()) return value.get<double>();
+  const auto it = row.find(name + "_nonfinite");
+  const std::string kind = it != row.end() && it->is_string() ? it->get<std::string>() : "nan";
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  return kind == "inf" ? kInf : kind == "-inf" ? -kInf : std::numeric_limits<double>::quiet_NaN();
+}
+
 }  // namespace minite::io

@@ -31,4 +31,8 @@ struct JsonLines {
 /// an interrupted run and is left out; any other damaged line is corrupt_data "FILE:LINE: ...".
 [[nodiscard]] JsonLines read_json_lines(const std::filesystem::path& path);
 
+/// The number under `name` in a row of a log, which has it as a number or as null; a null is what
+/// "NAME_nonfinite" says: nan (also when that is missing), inf or -inf.
+[[nodiscard]] double logged_number(const nlohmann::json& row, const std::string& name);
+
 }  // namespace minite::io

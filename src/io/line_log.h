@@ -5,26 +5,23 @@
 #include <functional>
 #include <string_view>
 
+#include "io/append_file.h"
+
 namespace minite::io {
 
-/// Each line is one write(2); when the disk fills up half-way the
-/// partial line is taken back, so the log holds whole lines only.
+/// Holds whole lines only, see AppendFile.
 class LineLog {
  public:
   /// Opens or creates. Error: corrupt_data when the last line is unfinished (call keep_lines first).
   explicit LineLog(const std::filesystem::path& path);
-  ~LineLog();
-  LineLog(LineLog&& other) noexcept;
-  LineLog& operator=(LineLog&&) = delete;
 
   /// `line` without its newline; it must hold none.
   void write_line(std::string_view line);
   /// fdatasync.
-  void sync();
+  void sync() { file_.sync(); }
 
  private:
-  std::filesystem::path path_;
-  int fd_ = -1;
+  AppendFile file_;
 };
 
 /// Receives a line and its number from 1; false drops the line.

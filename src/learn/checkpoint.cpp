@@ -48,7 +48,7 @@ void refuse_surplus(const io::SafetensorsFile& file, const Weights& weights) {
     for (const CheckpointPiece& piece : p.spec.pieces) known.insert(piece.name);
   }
   for (const auto& [name, info] : file.tensors()) {
-    if (known.contains(name)) continue;
+    if (known.contains(name) || names_kv_scale(weights, name)) continue;
     // Some writers store a tied head again.
     const bool tied = weights.config().tie_word_embeddings && name == kHead;
     if (tied && std::ranges::equal(info.bytes, file.at(kEmbedding).bytes)) continue;

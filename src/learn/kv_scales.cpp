@@ -62,6 +62,17 @@ std::optional<float> find_scale(const io::SafetensorsFile& file, const std::stri
 
 }  // namespace
 
+bool names_kv_scale(const Weights& weights, std::string_view name) {
+  for (size_t layer = 0; layer < weights.kv_scales().size(); ++layer) {
+    for (const ScaleNames& scale : kScales) {
+      for (const char* written : scale.names) {
+        if (full_name(layer, written) == name) return true;
+      }
+    }
+  }
+  return false;
+}
+
 void load_kv_scales(const io::SafetensorsFile& file, Weights& weights) {
   std::vector<KvScale> scales(weights.kv_scales().size());
   for (size_t layer = 0; layer < scales.size(); ++layer) {

@@ -10,6 +10,8 @@ namespace minite {
 /// element each; what is absent is 1. Errors: invalid_argument, which names the tensor, for another type or
 /// size, for a scale that is not positive and finite, and for two names with different values.
 void load_kv_scales(const io::SafetensorsFile& file, Weights& weights);
+/// Whether load_kv_scales reads a tensor of this name.
+[[nodiscard]] bool names_kv_scale(const Weights& weights, std::string_view name);
 /// Adds ModelOpt's names to `tensors`, in FP32; nothing when every scale is 1. The views are into `weights`.
 void add_kv_scales(const Weights& weights, io::TensorMap& tensors);
 

@@ -130,11 +130,42 @@ int64_t Learner::micro_end(std::span<const Sequence> sequences, int64_t begin) c
   return end;
 }
 
-void Learner::forward(const Packed& batch, Activations& act, float temperature) {
+void Learner::start_routes(std::span<const Sequence> sequences, const Routing& routing) const {
+  const auto check_count = [&](std::string_view name, size_t count) {
+    require(count == 0 || (count == sequences.size() && network_->config().num_experts > 0),
+            "learner: {} routes {} for {} sequences of a model with num_experts={}", count, name,
+            sequences.size(), network_->config().num_experts);
+  };
+  check_count("out (used)", routing.used.size());
+  check_count("out (live)", routing.live.size());
+  const ModelConfig& c = network_->config();
+  for (const std::span<Routes> out : {routing.used, routing.live}) {
+    for (size_t i = 0; i < out.size(); ++i) {
+      const auto tokens = static_cast<int64_t>(sequences[i].tokens.size());
+      out[i] = Routes(tokens, c.num_hidden_layers, c.num_experts_per_tok);
+    }
+  }
+  if (routing.replay.empty()) return;
+  std::vector<int64_t> tokens;
+  for (const Sequence& s : sequences) tokens.push_back(static_cast<int64_t>(s.tokens.size()));
+  validate_routes(routing.replay, tokens, network_->config());
+}
+
+/// `first` is the place of the batch's first sequence in the lists of `routing`.
+void Learner::forward(const Packed& batch, int64_t first, const Routing& routing, Activations& act,
+                      float temperature) {
   const int64_t blocks = batch.first_block.back() + blocks_of(batch.pos.back() + 1);
   if (network_->kv_bytes(blocks) > cache_.size()) cache_ = Buffer(network_->kv_bytes(blocks));
   const KvSet kv = network_->kv_set(cache_.data(), blocks, batch.first_block);
-  const TensorView hidden = network_->forward(context_, batch.rows(), kv, act);
+  const auto rows = static_cast<int64_t>(batch.token.size());
+  RouteBuffer routes(network_->config(), rows, {!routing.replay.empty(), !routing.used.empty(), !routing.live.empty()});
+  const auto each = [&](std::span<const Routes> wanted, const auto& visit) {
+    for (int64_t r = 0; r < (wanted.empty() ? 0 : rows); ++r) visit(r, first + batch.seq[r], batch.pos[r]);
+  };
+  each(routing.replay, [&](int64_t r, int64_t s, int64_t t) { routes.set(r, routing.replay[s], t); });
+  const TensorView hidden = network_->forward(context_, batch.rows(), kv, act, routes.tape());
+  each(routing.used, [&](int64_t r, int64_t s, int64_t t) { routes.get_used(r, routing.used[s], t); });
+  each(routing.live, [&](int64_t r, int64_t s, int64_t t) { routes.get_live(r, routing.live[s], t); });
   network_->gather(context_, hidden, batch.scored, act);
   const auto n = static_cast<int64_t>(batch.scored.size());
   const auto part = [&](const std::vector<float>& x, int64_t begin, int64_t count) {
@@ -150,7 +181,8 @@ void Learner::forward(const Packed& batch, Activations& act, float temperature) 
 }
 
 void Learner::score(std::span<const Sequence> sequences, float temperature, std::span<float> logp,
-                    std::span<float> entropy) {
+                    std::span<float> entropy, const Routing& routing) {
+  start_routes(sequences, routing);
   const size_t count = response_tokens(sequences);
   require(logp.size() == count, "learner: logp has {} entries for {} response tokens", logp.size(), count);
   require(entropy.empty() || entropy.size() == count,
@@ -162,7 +194,7 @@ void Learner::score(std::span<const Sequence> sequences, float temperature, std:
     Arena arena(arena_);
     Activations act = network_->place(arena, static_cast<int64_t>(batch.token.size()),
                                       static_cast<int64_t>(batch.scored.size()), Keep::nothing);
-    forward(batch, act, temperature);
+    forward(batch, begin, routing, act, temperature);
     std::copy(batch.logp.begin(), batch.logp.end(), logp.begin() + at);
     if (!entropy.empty()) std::copy(batch.entropy.begin(), batch.entropy.end(), entropy.begin() + at);
     at += static_cast<int64_t>(batch.logp.size());
@@ -186,8 +218,9 @@ void Learner::add_router_stats(const Activations& act, double share, RouterStats
 }
 
 StepResult Learner::accumulate(std::span<const Sequence> sequences, float temperature,
-                               EntropyGradient entropy, const Gradient& gradient,
-                               double router_aux_loss_coef) {
+                               EntropyGradient entropy, const Gradient& gradient, double router_aux_loss_coef,
+                               const Routing& routing) {
+  start_routes(sequences, routing);
   StepResult result;
   const auto all_inputs = static_cast<double>(input_tokens(sequences));
   weights_->zero_gradients();
@@ -198,7 +231,7 @@ StepResult Learner::accumulate(std::span<const Sequence> sequences, float temper
     Arena arena(arena_);
     Activations act = network_->place(arena, static_cast<int64_t>(batch.token.size()),
                                       static_cast<int64_t>(batch.scored.size()), Keep::for_backward);
-    forward(batch, act, temperature);
+    forward(batch, begin, routing, act, temperature);
     result.times.forward += watch.lap();
     const double share = static_cast<double>(batch.token.size()) / all_inputs;
     add_router_stats(act, share, result.router);

@@ -56,6 +56,15 @@ struct StepResult {
   StepTimes times;
 };
 
+/// Router replay of a pass over sequences; each list has one entry a sequence, or is empty. A sequence has
+/// one row a token; the last token is a target only, its row stays -1. Outputs may not be the replayed
+/// routes.
+struct Routing {
+  std::span<const Routes> replay = {};  ///< experts to take; rows of -1 route live
+  std::span<Routes> used = {};          ///< out: experts taken, with their weights
+  std::span<Routes> live = {};          ///< out: experts of the live logits
+};
+
 class Learner {
  public:
   /// `weights` are those of `network`, with Purpose::training. Both must outlive the learner.
@@ -63,9 +72,9 @@ class Learner {
           const LearnerLimits& limits);
 
   /// Log-probs and entropies of all response tokens, concatenated in order. Outputs have one entry a
-  /// response token; `entropy` may be empty.
+  /// response token; `entropy` may be empty. Throws invalid_argument for routes that do not fit.
   void score(std::span<const Sequence> sequences, float temperature, std::span<float> logp,
-             std::span<float> entropy);
+             std::span<float> entropy, const Routing& routing = {});
 
   using Gradient = std::function<void(const MicroBatch&)>;
   enum class EntropyGradient : uint8_t { none, wanted };
@@ -74,7 +83,8 @@ class Learner {
   /// gradients hold the sum afterwards; weights are untouched. With experts, the gradient includes
   /// router_aux_loss_coef times RouterStats::aux_loss.
   StepResult accumulate(std::span<const Sequence> sequences, float temperature, EntropyGradient entropy,
-                        const Gradient& gradient, double router_aux_loss_coef = 0);
+                        const Gradient& gradient, double router_aux_loss_coef = 0,
+                        const Routing& routing = {});
   /// Clips and applies the accumulated gradients as update `update` (1-based). Throws non_finite when their
   /// norm is not finite; nothing is applied then.
   void apply(const OptimizerConfig& config, int64_t update, StepResult& result);
@@ -92,7 +102,9 @@ class Learner {
  private:
   struct Packed;
   [[nodiscard]] int64_t micro_end(std::span<const Sequence> sequences, int64_t begin) const;
-  void forward(const Packed& batch, Activations& act, float temperature);
+  void start_routes(std::span<const Sequence> sequences, const Routing& routing) const;
+  void forward(const Packed& batch, int64_t first, const Routing& routing, Activations& act,
+               float temperature);
   void add_router_stats(const Activations& act, double share, RouterStats& stats) const;
 
   Weights* weights_;

@@ -23,7 +23,6 @@ constexpr const char* kTimings = "timings.jsonl";
 constexpr const char* kSummary = "summary.json";
 constexpr const char* kCheckpoints = "checkpoints";
 constexpr std::string_view kStepPrefix = "step_";
-constexpr std::array<std::string_view, 3> kReserved = {"global_step", "step", "stage"};
 constexpr int64_t kBeforeFirst = -1;
 
 std::string json_text(std::string_view text) {
@@ -94,7 +93,7 @@ std::optional<int64_t> step_of(std::string_view name) {
 
 std::string metrics_line(const StepId& id, const Metrics& metrics) {
   for (const auto& [name, value] : metrics) {
-    require(std::find(kReserved.begin(), kReserved.end(), name) == kReserved.end(),
+    require(std::find(kLineHead.begin(), kLineHead.end(), name) == kLineHead.end(),
             "a metric must not be named {}; the log uses that name itself", name);
   }
   const std::string body = members(metrics);
@@ -161,6 +160,8 @@ RunFolder RunFolder::resume(const fs::path& path, int64_t global_step) {
   return RunFolder(path, global_step);
 }
 
+void RunFolder::keep_event_log() { events_.emplace(path_, io::read_json_lines(path_ / kMetrics).rows); }
+
 void RunFolder::write_config(std::string_view yaml) const { write_file_atomically(path_ / kConfig, yaml); }
 
 void RunFolder::write_summary(const nlohmann::json& summary) const {
@@ -177,6 +178,7 @@ void RunFolder::append(Log& log, const StepId& id, const std::string& line) {
 
 void RunFolder::write_metrics(const StepId& id, const Metrics& metrics) {
   append(metrics_, id, metrics_line(id, metrics));
+  if (events_) events_->append(id, metrics);
 }
 
 void RunFolder::write_timings(const StepId& id, const Metrics& seconds) {
@@ -192,6 +194,7 @@ fs::path RunFolder::save_checkpoint(int64_t global_step, const FillCheckpoint& f
   // The logs first: a checkpoint never speaks of a step whose lines are lost.
   metrics_.file.sync();
   timings_.file.sync();
+  if (events_) events_->sync();
   folder.commit();
   return final_path;
 }

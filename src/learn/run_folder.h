@@ -1,11 +1,9 @@
 #pragma once
-// The folder of one run: config.yaml, metrics.jsonl, timings.jsonl, checkpoints/step_NNNNNN, summary.json. It
-// knows names and durability, not models: a checkpoint is a folder that the caller fills.
-#include <array>
+// The folder of one run: config.yaml, metrics.jsonl, timings.jsonl, tensorboard, checkpoints/step_NNNNNN,
+// summary.json. It knows names and durability, not models: a checkpoint is a folder that the caller fills.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -14,25 +12,10 @@
 #include <vector>
 
 #include "io/line_log.h"
+#include "learn/event_log.h"
+#include "learn/step.h"
 
 namespace minite::learn {
-
-/// A phase of a run, in the order in which a run goes through them.
-enum class Stage : uint8_t { sft, rl, contrast };
-inline constexpr std::array<std::string_view, 3> kStageNames = {"sft", "rl", "contrast"};
-[[nodiscard]] constexpr std::string_view stage_name(Stage stage) {
-  return kStageNames[static_cast<size_t>(stage)];
-}
-
-/// Where in a run a line was written.
-struct StepId {
-  int64_t global_step = 0;  ///< grows with every step over all stages; the sort key of both logs
-  int64_t step = 0;         ///< counts within the stage
-  Stage stage = Stage::sft;
-};
-
-/// Sorted by name, so that lines are byte-identical from run to run.
-using Metrics = std::map<std::string, double>;
 
 /// One line of metrics.jsonl: {"global_step":..,"step":..,"stage":"rl",NAME:VALUE,...}. Numbers are the
 /// shortest text that reads back as the same double. JSON has no NaN or infinity: such a value is null,
@@ -73,6 +56,9 @@ class RunFolder {
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
+  /// From now on write_metrics() feeds the event file too; see EventLog for what happens to one that exists.
+  void keep_event_log();
+
   void write_config(std::string_view yaml) const;
   void write_summary(const nlohmann::json& summary) const;
 
@@ -82,7 +68,7 @@ class RunFolder {
 
   /// Fills a checkpoint folder.
   using FillCheckpoint = std::function<void(const std::filesystem::path& temporary_folder)>;
-  /// Calls `fill` with a temporary folder, adds manifest.json, makes both logs and the folder durable and
+  /// Calls `fill` with a temporary folder, adds manifest.json, makes the logs and the folder durable and
   /// renames it to checkpoints/step_NNNNNN, which is returned. When `fill` throws, nothing is left behind.
   std::filesystem::path save_checkpoint(int64_t global_step, const FillCheckpoint& fill);
   /// Removes all but the newest `keep` (>= 1) checkpoints and those of the steps in `always`.
@@ -99,6 +85,7 @@ class RunFolder {
   std::filesystem::path path_;
   Log metrics_;
   Log timings_;
+  std::optional<EventLog> events_;
 };
 
 }  // namespace minite::learn

@@ -122,7 +122,8 @@ void Experts::route(const Context& ctx, int layer, MlpActivations& a) const {
   ctx.observe(layer, "router", r.logits);
   const auto expert = RouterActivations::ints(r.expert), row_of = RouterActivations::ints(r.row_of),
              slot_of = RouterActivations::ints(r.slot_of);
-  ops::route(ctx, {r.logits, top_k_, kind_, r.prob, expert, r.weight});
+  ops::route(ctx, {r.logits, top_k_, kind_, r.prob, expert, r.weight, r.tape.replay, r.tape.live});
+  r.tape.record(expert, r.weight);
   ops::dispatch(ctx, {expert, RouterActivations::ints(r.offset), row_of, slot_of});
   ops::permute(ctx, {a.normed, slot_of, r.packed});
 }

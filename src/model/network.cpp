@@ -168,7 +168,8 @@ int64_t Network::scratch(int64_t rows, int64_t max_keys, int threads) const {
   return bytes;
 }
 
-TensorView Network::forward(const Context& ctx, const Rows& rows, const KvSet& kv, Activations& act) const {
+TensorView Network::forward(const Context& ctx, const Rows& rows, const KvSet& kv, Activations& act,
+                            const RouteTape& tape) const {
   const Parameter& embed = weights_->parameters()[embed_];
   TensorView x = act.embedded;
   ops::embedding(ctx, {rows.token, embed.weight, x});
@@ -177,6 +178,7 @@ TensorView Network::forward(const Context& ctx, const Rows& rows, const KvSet& k
     LayerActivations& a = act.layers[i];
     a.x = x;
     a.kv = kv.layers[i];
+    a.mlp.router.tape = tape.layer(i, rows.size() * config().num_experts_per_tok);
     const BlockInput in{*weights_, layers_[i], static_cast<int>(i), rows, rope_table_};
     block_forward(ctx, in, a);
     x = a.out;

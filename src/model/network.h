@@ -71,8 +71,9 @@ class Network {
   [[nodiscard]] int64_t scratch(int64_t rows, int64_t max_keys, int threads) const;
 
   /// Runs the blocks over `rows`; keys and values of the rows go to `kv`, and attention reads them from
-  /// there. Returns the last layer's output [T,D].
-  TensorView forward(const Context& ctx, const Rows& rows, const KvSet& kv, Activations& act) const;
+  /// there. Returns the last layer's output [T,D]. `tape` is for mixtures of experts.
+  TensorView forward(const Context& ctx, const Rows& rows, const KvSet& kv, Activations& act,
+                     const RouteTape& tape = {}) const;
   /// Gathers rows `scored` of `hidden` and applies the final norm; the result feeds logits().
   void gather(const Context& ctx, const TensorView& hidden, std::span<const int32_t> scored,
               Activations& act) const;

@@ -1,4 +1,5 @@
 // Mixture of experts: arguments checked, then run. Products by group are one plan, run group after group.
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -40,7 +41,31 @@ Operand slice(const Operand& x, int64_t begin, int64_t rows) {
                        : Operand::of(x.dense.slice_rows(begin, rows));
 }
 
+/// A token's replayed experts are all -1, or different and in range.
+void check_replay(std::span<const int32_t> replay, int64_t top_k, int64_t experts) {
+  for (size_t begin = 0; begin < replay.size(); begin += static_cast<size_t>(top_k)) {
+    const auto slots = replay.subspan(begin, static_cast<size_t>(top_k));
+    const std::string fault = replay_fault(slots, experts);
+    if (fault.empty()) continue;
+    fail(ErrorCode::invalid_argument, "route: replay of token {} is [{}]: {}",
+         begin / static_cast<size_t>(top_k), fmt::join(slots, ", "), fault);
+  }
+}
+
 }  // namespace
+
+std::string replay_fault(std::span<const int32_t> slots, int64_t experts) {
+  const auto absent = std::count(slots.begin(), slots.end(), -1);
+  if (absent == static_cast<std::ptrdiff_t>(slots.size())) return {};
+  if (absent > 0) return "some slots are -1 and some are not; -1 means that the whole row was not recorded";
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i] < 0 || slots[i] >= experts)
+      return fmt::format("expert {} of slot {} is outside [0, {})", slots[i], i, experts);
+    if (std::count(slots.begin(), slots.end(), slots[i]) > 1)
+      return fmt::format("expert {} stands twice", slots[i]);
+  }
+  return {};
+}
 
 void route(const Context& ctx, const RouteArgs& args) {
   const int64_t t = args.logits.rows, experts = args.logits.cols;
@@ -51,6 +76,11 @@ void route(const Context& ctx, const RouteArgs& args) {
   check_shape("route", "prob", args.prob, t, experts, dtype);
   check_shape("route", "weight", args.weight, t, args.top_k, dtype);
   check_count("route", "expert", args.expert.size(), t * args.top_k);
+  if (!args.live.empty()) check_count("route", "live", args.live.size(), t * args.top_k);
+  if (!args.replay.empty()) {
+    check_count("route", "replay", args.replay.size(), t * args.top_k);
+    check_replay(args.replay, args.top_k, experts);
+  }
   ctx.table->route(args, ctx.exec());
 }
 

@@ -24,6 +24,8 @@ void swiglu_quantize(const Context& ctx, const SwigluQuantizeArgs& args);
 void add(const Context& ctx, const AddArgs& args);
 void bias_backward(const Context& ctx, const BiasBackwardArgs& args);
 
+/// What is wrong with the replayed experts of one token, "" for nothing: all -1, or different and in range.
+[[nodiscard]] std::string replay_fault(std::span<const int32_t> slots, int64_t experts);
 void route(const Context& ctx, const RouteArgs& args);
 void route_backward(const Context& ctx, const RouteBackwardArgs& args);
 double router_balance(const Context& ctx, const TensorView& prob, const Groups& groups);

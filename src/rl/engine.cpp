@@ -31,13 +31,16 @@ Engine::Engine(Weights& weights, const RunConfig& config, const Sides& sides, co
     return make_network(weights, cache_, config, recipe, kv, table);
   };
   learner_network_ = network(sides.learner_recipe, config.learner_kv);
-  if (sides.sampler_recipe != sides.learner_recipe || config.kv_cache != config.learner_kv) {
+  if (config.rl.rollout_staleness > 0) {
+    lagging_ = std::make_unique<Lagging>(weights);
+    lagging_->network =
+        make_network(lagging_->weights, lagging_->cache, config, sides.sampler_recipe, config.kv_cache, table);
+  } else if (sides.sampler_recipe != sides.learner_recipe || config.kv_cache != config.learner_kv) {
     sampler_network_ = network(sides.sampler_recipe, config.kv_cache);
   }
-  const Network& sampling = sampler_network_ ? *sampler_network_ : *learner_network_;
   learner_ = std::make_unique<Learner>(weights, *learner_network_, table, pool,
                                        LearnerLimits{config.micro_tokens, config.max_length});
-  sampler_ = std::make_unique<Sampler>(sampling, table, pool,
+  sampler_ = std::make_unique<Sampler>(sampling(), table, pool,
                                        SamplerLimits{config.sampler_sequences, config.max_length, 4096});
 }
 
@@ -51,11 +54,22 @@ Reference::Reference(const ModelConfig& model, const std::filesystem::path& chec
   cache_.refresh(learner_->context());
 }
 
+const Network& Engine::sampling() const {
+  if (lagging_) return *lagging_->network;
+  return sampler_network_ ? *sampler_network_ : *learner_network_;
+}
+
+void Engine::sample_at(const learn::WeightHistory& history, int64_t version) {
+  if (lagging_->version == version) return;
+  history.restore(version, lagging_->weights);
+  lagging_->cache.refresh(learner_->context());
+  lagging_->version = version;
+}
+
 std::vector<std::string> Engine::plans() const {
   std::vector<std::string> all;
   for (const std::string& line : learner_network_->plans()) all.push_back("learner " + line);
-  const Network& sampling = sampler_network_ ? *sampler_network_ : *learner_network_;
-  for (const std::string& line : sampling.plans()) {
+  for (const std::string& line : sampling().plans()) {
     const bool forward = line.find(" fprop: ") != std::string::npos || line.starts_with("attention: ");
     if (forward) all.push_back("sampler " + line);
   }

@@ -9,6 +9,7 @@
 #include "core/fail.h"
 #include "core/philox.h"
 #include "rl/rollout.h"
+#include "rl/routing.h"
 
 namespace minite::rl {
 namespace {
@@ -205,7 +206,8 @@ std::vector<double> token_advantages(const Rollout& r, const RlConfig& c) {
 
 /// When one micro-batch holds the only update of the rollout, the training pass itself supplies the old
 /// log-probs; otherwise a scoring pass runs first.
-Scores score(const StageContext& ctx, const Position& at, const Rollout& r, StepRecord& record) {
+Scores score(const StageContext& ctx, const Position& at, const Rollout& r, StepRouting& routing,
+             StepRecord& record) {
   const RlConfig& c = ctx.config.rl;
   const auto temperature = static_cast<float>(c.temperature);
   Scores scores;
@@ -213,7 +215,8 @@ Scores score(const StageContext& ctx, const Position& at, const Rollout& r, Step
   std::vector<float> logp(r.mask.size());
   if (schedule(c).updates() > 1 || input_tokens(r.sequences) > ctx.config.micro_tokens) {
     const auto start = std::chrono::steady_clock::now();
-    guarded(ctx, at, r.sequences, [&] { ctx.engine.learner().score(r.sequences, temperature, logp, {}); });
+    guarded(ctx, at, r.sequences,
+            [&] { ctx.engine.learner().score(r.sequences, temperature, logp, {}, routing.old_pass()); });
     scores.old = widen(logp);
     record.seconds["learner_forward"] += seconds_since(start);
   }
@@ -228,7 +231,8 @@ Scores score(const StageContext& ctx, const Position& at, const Rollout& r, Step
 
 /// One optimizer update on the responses [begin, end).
 void update_policy(const StageContext& ctx, const Position& at, const Update& update, const Rollout& r,
-                   const Scores& scores, int64_t begin, int64_t end, StepRecord& record) {
+                   const Scores& scores, StepRouting& routing, int64_t begin, int64_t end,
+                   StepRecord& record) {
   const RlConfig& c = ctx.config.rl;
   const auto entropy =
       c.entropy_coeff != 0 ? Learner::EntropyGradient::wanted : Learner::EntropyGradient::none;
@@ -239,8 +243,9 @@ void update_policy(const StageContext& ctx, const Position& at, const Update& up
     loss.emplace(r, scores, loss_config(c), begin, end, at.step);
     result = ctx.engine.learner().accumulate(std::span(r.sequences).subspan(begin, end - begin),
                                              static_cast<float>(c.temperature), entropy, std::ref(*loss),
-                                             c.router_aux_loss_coef);
+                                             c.router_aux_loss_coef, routing.update_pass(begin, end));
   });
+  routing.count_drift(begin, end);
   finish(ctx, at, update, r.sequences, optimizer(ctx.config, learning_rate(c, at.step), c.weight_decay),
          result, record);
   for (const auto& [name, value] : loss->metrics())
@@ -290,18 +295,32 @@ StepRecord sft_step(const StageContext& ctx, int64_t step) {
   return record;
 }
 
+namespace {
+
+/// The version of the weights that step `step` samples with: the learner has finished `step` steps.
+void choose_version(const StageContext& ctx, int64_t step, learn::Metrics& metrics) {
+  const int64_t lag = std::min(step, ctx.config.rl.rollout_staleness);
+  if (ctx.history != nullptr) ctx.engine.sample_at(*ctx.history, step - lag);
+  metrics["rollout_weight_version"] = static_cast<double>(step - lag);
+}
+
+}  // namespace
+
 StepRecord rl_step(const StageContext& ctx, learn::Stage stage, int64_t step) {
   StepRecord record;
   const auto start = std::chrono::steady_clock::now();
+  choose_version(ctx, step, record.metrics);
   const Rollout rollout = roll_out(ctx, stage, step, record);
   record.seconds["rollout"] = seconds_since(start);
   const Position at{stage, step};
   const Schedule s = schedule(ctx.config.rl);
-  const Scores scores = score(ctx, at, rollout, record);
+  StepRouting routing(rollout, parse<RouterReplay>(ctx.config.rl.router_replay));
+  const Scores scores = score(ctx, at, rollout, routing, record);
   for (int64_t i = 0; i < s.updates(); ++i) {
     const int64_t begin = i % s.mini_batches * s.responses;
-    update_policy(ctx, at, {i, s.updates()}, rollout, scores, begin, begin + s.responses, record);
+    update_policy(ctx, at, {i, s.updates()}, rollout, scores, routing, begin, begin + s.responses, record);
   }
+  routing.write(record.metrics);
   if (s.updates() > 1) whole_gap(rollout, scores, record.metrics);
   return record;
 }

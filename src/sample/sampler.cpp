@@ -72,6 +72,9 @@ void Sampler::check(const SampleRequest& request, size_t index) const {
 std::vector<Sample> Sampler::generate(std::span<const SampleRequest> requests, const SampleParams& params,
                                       const Progress& progress) {
   for (size_t i = 0; i < requests.size(); ++i) check(requests[i], i);
+  require(!params.return_routed_experts || network_->config().num_experts > 0,
+          "sampler: return_routed_experts needs a model with experts, num_experts={}",
+          network_->config().num_experts);
   require(params.max_new_tokens > 0, "sampler: max_new_tokens={} must be positive", params.max_new_tokens);
   Call call{requests, params, std::vector<Sample>(requests.size()), 0, 0, {}, {}, {}};
   for (Sample& sample : call.samples) sample.weight_version = network_->weights().version();
@@ -128,7 +131,9 @@ void Sampler::run(Call& call, const std::vector<int32_t>& scored, const std::vec
   Arena arena(arena_);
   Activations act = network_->place(arena, static_cast<int64_t>(call.token.size()), n, Keep::nothing);
   const Rows rows{call.token, call.seq, call.pos};
-  const TensorView hidden = network_->forward(context_, rows, kv_, act);
+  RouteBuffer routes(network_->config(), rows.size(), {false, call.params.return_routed_experts, false});
+  const TensorView hidden = network_->forward(context_, rows, kv_, act, routes.tape());
+  if (call.params.return_routed_experts) keep_routes(call, routes);
   network_->gather(context_, hidden, scored, act);
   Choice choice(scored.size());
   for (size_t i = 0; i < scored.size(); ++i) {
@@ -158,6 +163,17 @@ void Sampler::run(Call& call, const std::vector<int32_t>& scored, const std::vec
   }
   for (size_t i = 0; i < slots.size(); ++i)
     accept(call, slots[i], choice.token[i], choice.logp[i], choice.entropy[i]);
+}
+
+void Sampler::keep_routes(Call& call, const RouteBuffer& routes) const {
+  const ModelConfig& c = network_->config();
+  for (size_t row = 0; row < call.token.size(); ++row) {
+    Routes& to = call.samples[slots_[call.seq[row]].request].routes;
+    const int64_t tokens = call.pos[row] + 1;
+    to.layers = c.num_hidden_layers, to.top_k = c.num_experts_per_tok;
+    to.expert.resize(static_cast<size_t>((tokens + 1) * to.layers * to.top_k), -1);
+    routes.get_used(static_cast<int64_t>(row), to, tokens - 1);
+  }
 }
 
 void Sampler::accept(Call& call, int64_t s, int32_t token, float logp, float entropy) {

@@ -68,6 +68,31 @@ TEST_P(Moe, Route) {
   }
 }
 
+/// Recorded experts for some tokens; every third is left to its logits.
+TEST_P(Moe, RouteReplays) {
+  for (const Shape& s : kShapes) {
+    for (const Fill fill : {Fill::normal, Fill::ties, Fill::special}) {
+      for (const auto weights : {ExpertWeights::renormalized, ExpertWeights::probabilities}) {
+        check(name("route with replay", s), [&](Trial& trial) {
+          const std::span<int32_t> replay = random_experts(trial, s);
+          for (int64_t t = 0; t < s.tokens; t += 3) std::fill_n(replay.begin() + t * s.top_k, s.top_k, -1);
+          const std::vector<int32_t> absent(replay.size(), -1);
+          RouteArgs args;
+          args.logits = trial.space.input("logits", DType::f32, s.tokens, s.experts, fill, 3);
+          args.top_k = s.top_k;
+          args.weights = weights;
+          args.prob = trial.space.output("prob", DType::f32, s.tokens, s.experts, 1);
+          args.expert = trial.space.ints("expert", absent);
+          args.weight = trial.space.output("weight", DType::f32, s.tokens, s.top_k, 2);
+          args.replay = replay;
+          args.live = trial.space.ints("live", absent);
+          trial.op.route(args, trial.exec());
+        });
+      }
+    }
+  }
+}
+
 TEST_P(Moe, RouteBackwardAndBalance) {
   for (const Shape& s : kShapes) {
     for (const auto weights : {ExpertWeights::renormalized, ExpertWeights::probabilities}) {
@@ -132,6 +157,62 @@ TEST(MoeRules, TiesGoToTheLowestIndexAndNanNeverWins) {
   EXPECT_EQ(chosen({1, 2, 3, 4}, 4), (std::vector<int32_t>{3, 2, 1, 0}));
   EXPECT_EQ(chosen({5, std::nanf(""), 7, 6}, 2), (std::vector<int32_t>{0, 1}))
       << "no entry beats a NaN, none is lost";
+}
+
+/// One token, one layer: what a call returns by slot.
+struct Routed {
+  std::vector<int32_t> expert = std::vector<int32_t>(3, -7), live = std::vector<int32_t>(3, -7);
+  std::vector<float> prob = std::vector<float>(5), weight = std::vector<float>(3);
+};
+Routed routed(std::vector<float> logits, const std::vector<int32_t>& replay) {
+  Routed out;
+  RouteArgs args;
+  args.logits = {logits.data(), 1, 5};
+  args.top_k = 3;
+  args.prob = {out.prob.data(), 1, 5};
+  args.expert = out.expert;
+  args.weight = {out.weight.data(), 1, 3};
+  args.replay = replay;
+  args.live = out.live;
+  ThreadPool pool(1);
+  ops::route({&ref::table(), &pool, nullptr, {}}, args);
+  return out;
+}
+
+TEST(MoeRules, ReplayFreezesTheSelectionAndNothingElse) {
+  const std::vector<float> logits = {0, 1, 2, 3, 4};
+  const Routed live = routed(logits, {}), same = routed(logits, {4, 3, 2}), other = routed(logits, {0, 4, 1});
+  EXPECT_EQ(live.expert, (std::vector<int32_t>{4, 3, 2}));
+  EXPECT_EQ(same.expert, live.expert);
+  EXPECT_EQ(same.weight, live.weight) << "its own experts: not a bit changes";
+  EXPECT_EQ(other.expert, (std::vector<int32_t>{0, 4, 1})) << "slots stand as recorded";
+  EXPECT_EQ(other.live, live.expert);
+  EXPECT_EQ(other.prob, live.prob) << "scores are those of all experts";
+  const double total = std::exp(0.0) + std::exp(4.0) + std::exp(1.0);
+  for (size_t i = 0; i < 3; ++i) {
+    const double want = std::exp(static_cast<double>(logits[static_cast<size_t>(other.expert[i])])) / total;
+    EXPECT_NEAR(static_cast<double>(other.weight[i]), want, 1e-6) << "renormalized over the replayed set";
+  }
+  EXPECT_EQ(routed(logits, {-1, -1, -1}).expert, live.expert) << "not recorded: live";
+}
+
+TEST(MoeRules, ReplayThatDoesNotFitIsRefused) {
+  const std::vector<std::pair<std::vector<int32_t>, std::string>> cases = {
+      {{0, 5, 1}, "token 0 is [0, 5, 1]: expert 5 of slot 1 is outside [0, 5)"},
+      {{0, -2, 1}, "expert -2 of slot 1"},
+      {{2, 1, 2}, "expert 2 stands twice"},
+      {{2, -1, 3}, "some slots are -1 and some are not"},
+      {{2, 1}, "replay has 2 entries, expected 3"},
+  };
+  for (const auto& [replay, part] : cases) {
+    try {
+      (void)routed({0, 1, 2, 3, 4}, replay);
+      ADD_FAILURE() << part << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(MoeRules, DispatchIsStable) {

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <iterator>
+#include <regex>
 #include <sstream>
 
 #include "docs/markdown.h"
@@ -71,6 +72,27 @@ TEST(Docs, LinksLeadSomewhere) {
     for (const std::string& link : file_links(slurp(file)))
       EXPECT_TRUE(fs::exists(file.parent_path() / link)) << file << ": " << link;
   }
+}
+
+/// The sources of all tests, one after the other.
+std::string test_sources() {
+  std::string all;
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(MINITE_SOURCE_DIR) / "tests")) {
+    if (entry.path().extension() == ".cpp") all += slurp(entry.path());
+  }
+  return all;
+}
+
+TEST(Docs, SlipsNameTestsThatExist) {
+  const std::string page = slurp(fs::path(MINITE_SOURCE_DIR) / "docs/slips.md"), sources = test_sources();
+  const std::regex name("`([A-Z][A-Za-z0-9]*)\\.([A-Z][A-Za-z0-9]*)`");
+  int64_t count = 0;
+  for (auto it = std::sregex_iterator(page.begin(), page.end(), name); it != std::sregex_iterator(); ++it) {
+    const std::string suite = (*it)[1], test = (*it)[2];
+    EXPECT_NE(sources.find("(" + suite + ", " + test + ")"), std::string::npos) << suite << "." << test;
+    ++count;
+  }
+  EXPECT_GT(count, 40);
 }
 
 TEST(Docs, ExampleRuleFilesFitAModel) {

@@ -14,6 +14,7 @@ using test_support::kTinySft;
 using test_support::poison_tensor;
 using test_support::same_files;
 using test_support::slurp;
+using test_support::timeless_events;
 using test_support::TinyRuns;
 namespace fs = std::filesystem;
 
@@ -119,22 +120,34 @@ TEST(Failure, AFullDiskInTheMiddleKeepsWholeLinesAndCheckpoints) {
                                           "--set",    "rl.n=2",
                                           "--set",    "sft.batch_size=2",
                                           "--set",    "checkpoint_every=30"};
-  (void)runs.finish(runs.start("whole", small));
-  const auto log = fs::file_size(runs / "whole/metrics.jsonl");
-  const auto trainer = fs::file_size(runs.checkpoint("whole", 105) / "trainer.safetensors");
-  const uintmax_t limit = log * 3 / 4;
-  ASSERT_GT(limit, trainer);
-  Child child(runs.start("run", small), {.file_bytes = limit});
-  // The kernel writes what fits; the rest of the line is taken back.
-  expect_failed(child.wait(), {"cannot append to " + runs.text("run/metrics.jsonl"), "free some space"});
-  const std::string whole = slurp(runs / "whole/metrics.jsonl"), kept = slurp(runs / "run/metrics.jsonl");
-  EXPECT_GT(kept.size(), limit / 2);
-  EXPECT_EQ(kept.back(), '\n');
-  EXPECT_EQ(whole.substr(0, kept.size()), kept);
-  const CommandResult result = runs.finish(runs.resume("run"));
-  EXPECT_FALSE(holds(result.err, "skipped")) << result.err;
-  EXPECT_EQ(slurp(runs / "run/metrics.jsonl"), whole);
-  EXPECT_TRUE(same_files(runs / "whole/checkpoints", runs / "run/checkpoints"));
+  struct Case {
+    const char *tensorboard, *file;  // the file that reaches the limit
+  };
+  for (const Case& c :
+       {Case{"false", "metrics.jsonl"}, Case{"true", "tensorboard/events.out.tfevents.0.minite"}}) {
+    const std::string whole_run = std::string("whole_") + c.tensorboard,
+                      run = std::string("run_") + c.tensorboard;
+    auto settings = small;
+    settings.insert(settings.end(), {"--set", std::string("tensorboard=") + c.tensorboard});
+    (void)runs.finish(runs.start(whole_run, settings));
+    const uintmax_t limit = fs::file_size(runs / whole_run / c.file) * 3 / 4;
+    ASSERT_GT(limit, fs::file_size(runs.checkpoint(whole_run, 105) / "trainer.safetensors"));
+    Child child(runs.start(run, settings), {.file_bytes = limit});
+    // The kernel writes what fits; the rest of the line is taken back.
+    expect_failed(child.wait(), {"cannot append to " + runs.text(run) + "/" + c.file, "free some space"});
+    const std::string whole = slurp(runs / whole_run / "metrics.jsonl"),
+                      kept = slurp(runs / run / "metrics.jsonl");
+    EXPECT_GT(kept.size(), whole.size() / 2);
+    EXPECT_EQ(kept.back(), '\n');
+    EXPECT_EQ(whole.substr(0, kept.size()), kept);
+    const CommandResult result = runs.finish(runs.resume(run));
+    EXPECT_FALSE(holds(result.err, "skipped")) << result.err;
+    EXPECT_EQ(slurp(runs / run / "metrics.jsonl"), whole);
+    EXPECT_TRUE(same_files(runs / whole_run / "checkpoints", runs / run / "checkpoints"));
+    if (fs::exists(runs / whole_run / "tensorboard")) {
+      EXPECT_EQ(timeless_events(runs / whole_run), timeless_events(runs / run));
+    }
+  }
 }
 
 TEST(Failure, AFolderThatCannotBeWritten) {

@@ -15,13 +15,15 @@ using test_support::kTinySteps;
 using test_support::same_files;
 using test_support::slurp;
 using test_support::spill;
+using test_support::timeless_events;
 using test_support::TinyRuns;
 namespace fs = std::filesystem;
 
-/// The same lines, checkpoints and configuration.
+/// The same lines, events, checkpoints and configuration.
 void expect_same_run(const TinyRuns& runs, const std::string& a, const std::string& b) {
   EXPECT_EQ(slurp(runs / (a + "/metrics.jsonl")), slurp(runs / (b + "/metrics.jsonl")));
   EXPECT_EQ(slurp(runs / (a + "/config.yaml")), slurp(runs / (b + "/config.yaml")));
+  EXPECT_EQ(timeless_events(runs / a), timeless_events(runs / b));
   EXPECT_TRUE(same_files(runs / (a + "/checkpoints"), runs / (b + "/checkpoints")));
   EXPECT_TRUE(fs::exists(runs / (b + "/report.html")));
 }

@@ -86,6 +86,7 @@ TEST_P(Chunks, PrefillThenDecodeGivesTheBitsOfOnePass) {
 
 /// Positions of three sequences pass by pass, as a sampler decodes, against the learner's packed pass.
 void teacher_force(const std::string& recipe, const ModelConfig& config, KvFormat kv) {
+  constexpr int64_t kLength = 150;
   Weights weights(config, DType::bf16, Purpose::training);
   fill_strong(weights, 23);
   Sides sides(weights, {.recipe = recipe, .threads = 2, .kv = kv});

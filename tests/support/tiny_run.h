@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "io/event_file.h"
 #include "support/child.h"
 
 namespace minite::test_support {
@@ -99,6 +100,19 @@ inline testing::AssertionResult same_files(const std::filesystem::path& a, const
   }
   if (differing.empty()) return testing::AssertionSuccess();
   return testing::AssertionFailure() << a << " and " << b << " differ in" << differing;
+}
+
+/// The TensorBoard events of a run with every wall time 0, which is all that may differ between runs; fails
+/// on a file that is cut or damaged.
+inline std::string timeless_events(const std::filesystem::path& run) {
+  io::EventFile file = io::parse_events(slurp(run / "tensorboard/events.out.tfevents.0.minite"));
+  EXPECT_EQ(file.fault, "") << run;
+  std::string bytes;
+  for (io::Event& event : file.events) {
+    event.wall_time = 0;
+    bytes += io::event_record(event);
+  }
+  return bytes;
 }
 
 /// The lines of a JSONL file.

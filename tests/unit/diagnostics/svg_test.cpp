@@ -109,7 +109,7 @@ TEST(Svg, IsWellFormedWithHostileText) {
   figure.description = "a > b";
   figure.y_label = "]]>";
   figure.series[0].label = "</svg>";
-  figure.series.push_back({"b<", {0, 1}, {5, 4}, 1, Series::Dash::dashed});
+  figure.series.push_back({"b<", {0, 1}, {5, 4}, 1, Dash::dashed});
   for (const auto& svg : {draw(figure), standalone_svg(draw(figure))}) {
     EXPECT_EQ(XmlCheck::fault(svg), "");
     EXPECT_EQ(svg.find("<script"), std::string::npos);
