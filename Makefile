@@ -7,15 +7,15 @@ CTEST_FLAGS ?=
 BENCH_FLAGS ?=
 
 .DEFAULT_GOAL := build
-.PHONY: build demo test bench test-sanitize test-cuda-build format tidy clean
+.PHONY: build demo demo-moe test bench test-sanitize test-cuda-build format tidy clean
 
 build:
 	@$(SETUP) build
 	@cmake --preset release --log-level=NOTICE
 	@cmake --build --preset release --parallel $(JOBS) --target minite_cli
 
-demo: build
-	@tools/demo.sh
+demo demo-moe: build
+	@tools/demo.sh $@
 
 test:
 	@$(SETUP) build

@@ -1,16 +1,18 @@
 #!/bin/sh
-# The demo run in runs/demo. A finished one is replaced, an interrupted one goes on where it stopped.
+# tools/demo.sh [PRESET]: a demo run in runs/PRESET. A finished one is replaced, an interrupted one goes on where
+# it stopped.
 set -eu
 cd "$(dirname "$0")/.."
 
 minite=build/release/minite
-run=runs/demo
+preset=${1:-demo}
+run=runs/$preset
 
 if [ -e "$run/summary.json" ]; then
-  echo "demo: replacing the finished run in $run" >&2
+  echo "$preset: replacing the finished run in $run" >&2
   rm -rf "$run"
 elif [ -e "$run/metrics.jsonl" ]; then
-  echo "demo: going on with the run in $run" >&2
+  echo "$preset: going on with the run in $run" >&2
 elif [ -e "$run" ]; then
   rm -rf "$run" # stopped before its first line
 fi
@@ -18,7 +20,7 @@ fi
 if [ -e "$run" ]; then
   "$minite" rl --resume "$run"
 else
-  "$minite" rl --preset demo -o "$run"
+  "$minite" rl --preset "$preset" -o "$run"
 fi
 [ -e "$run/report.html" ] || "$minite" report "$run" -o "$run/report.html"
 echo "report: $PWD/$run/report.html"

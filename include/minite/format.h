@@ -9,11 +9,31 @@
 
 namespace minite {
 
-/// A storage format: one row of formats().
-enum class FormatId : uint8_t { fp32, bf16, nvfp4, mxfp8 };
+/// A storage format: one row of formats(). The sim_ formats exist in software only: they vary the element
+/// and the block scale of a 16-element block, one at a time.
+enum class FormatId : uint8_t {
+  fp32,
+  bf16,
+  nvfp4,
+  mxfp8,
+  sim_e2m1,
+  sim_e3m1,
+  sim_e4m1,
+  sim_e5m1,
+  sim_e2m2,
+  sim_e2m3,
+  sim_e2m4,
+  sim_e2m1_e8m0,
+  sim_e3m1_e8m0,
+  sim_e4m1_e8m0,
+  sim_e5m1_e8m0,
+  sim_e2m2_e8m0,
+  sim_e2m3_e8m0,
+  sim_e2m4_e8m0,
+};
 
 /// Scalar element encodings; `none` marks an absent block scale.
-enum class Element : uint8_t { none, fp32, bf16, e2m1, e4m3, e5m2, e8m0 };
+enum class Element : uint8_t { none, fp32, bf16, e2m1, e4m3, e5m2, e8m0, e3m1, e4m1, e5m1, e2m2, e2m3, e2m4 };
 
 /// The set of elements that share one outer (FP32) scale.
 enum class OuterScale : uint8_t { none, tensor, expert, row };
@@ -23,6 +43,31 @@ enum class OuterScale : uint8_t { none, tensor, expert, row };
 /// round-up (rceil) scale rule.
 enum class Convention : uint8_t { te };
 
+/// Shape of the block that shares one block scale.
+enum class BlockShape : uint8_t {
+  row,   ///< `block` elements along the contracted dimension (1D)
+  tile,  ///< block x block elements (2D): codes of the transpose are the transposed codes
+};
+
+/// How an NVFP4 block chooses its scale.
+enum class ScaleSearch : uint8_t {
+  amax,          ///< the block's amax becomes 6
+  four_six_mae,  ///< the amax becomes 6 or 4, whichever gives the smaller sum of |error|
+  four_six_mse,  ///< the same with the sum of squares
+};
+
+/// Rounding of elements to codes.
+enum class Rounding : uint8_t {
+  nearest,     ///< nearest even
+  stochastic,  ///< up with a probability equal to the distance, in 256 steps; Philox by element
+};
+
+/// What happens to x before it is quantized.
+enum class Rotation : uint8_t {
+  none,
+  hadamard,  ///< 16-point Hadamard with Transformer Engine's signs along the contracted dimension, then BF16
+};
+
 /// One row of the format table.
 struct Format {
   FormatId id;
@@ -31,9 +76,10 @@ struct Format {
   int bits;                  ///< stored bits an element
   int block;                 ///< elements along the contracted dimension that share a block scale; 0: none
   Element block_scale;       ///< block scale encoding, Element::none without blocks
-  bool outer_scale;          ///< whether outer scales other than none are possible
+  bool outer_scale;          ///< whether outer scales other than none, and the options of NVFP4, are possible
   std::string_view layout;   ///< byte layout in words
   std::string_view purpose;  ///< one sentence
+  bool simulated = false;    ///< exists in software only
 };
 
 /// All formats, in FormatId order.
@@ -46,28 +92,40 @@ struct Format {
 [[nodiscard]] std::string_view to_string(Element element);
 [[nodiscard]] std::string_view to_string(OuterScale outer);
 [[nodiscard]] std::string_view to_string(Convention convention);
+[[nodiscard]] std::string_view to_string(BlockShape blocks);
+[[nodiscard]] std::string_view to_string(ScaleSearch search);
+[[nodiscard]] std::string_view to_string(Rounding rounding);
+[[nodiscard]] std::string_view to_string(Rotation rotation);
 
 /// How a tensor is quantized; a plain value.
 struct QuantSpec {
   FormatId format = FormatId::bf16;
   OuterScale outer = OuterScale::none;
   Convention convention = Convention::te;
+  BlockShape blocks = BlockShape::row;
+  ScaleSearch search = ScaleSearch::amax;
+  Rounding rounding = Rounding::nearest;
+  Rotation rotation = Rotation::none;
+  int16_t scale_max = 448;  ///< NVFP4: the block scale that the outer amax maps to, 448 or 256
 
   friend constexpr bool operator==(const QuantSpec&, const QuantSpec&) = default;
   /// Whether codes and scales exist (false for fp32 and bf16).
   [[nodiscard]] bool quantized() const;
   /// Throws invalid_argument when the fields contradict each other, e.g. an outer scale on mxfp8.
   void validate() const;
+  /// Columns of the codes of a row of `cols` elements: a rotation fills whole groups of 16.
+  [[nodiscard]] int64_t stored_cols(int64_t cols) const;
 };
-/// "nvfp4[te,outer=row]", "mxfp8", "bf16".
+/// "nvfp4[te,outer=row]", "nvfp4[te,outer=tensor,2d]", "mxfp8", "bf16".
 [[nodiscard]] std::string to_string(const QuantSpec& spec);
 
 /// A quantized matrix [rows, cols]: codes, block scales along each row, outer scales. A non-owning
 /// view; QBuffer owns one. All parts travel together so that no scale is ever applied to other codes.
 ///
 /// Layout: nvfp4 codes are [rows, ceil(cols/2)] bytes, the even column in the low nibble; mxfp8 codes
-/// are [rows, cols] bytes. Block scales are [rows, ceil(cols/block)] bytes. A last block that is cut
-/// by `cols` behaves as if padded with zeros.
+/// and sim_ codes are [rows, cols] bytes. Block scales are [rows, ceil(cols/block)] bytes; the rows of a 2D
+/// tile repeat its scale. A last block that is cut by `cols` (a tile also by `rows`) behaves as if padded
+/// with zeros.
 struct QTensor {
   QuantSpec spec;
   int64_t rows = 0;

@@ -53,6 +53,9 @@ void qgemm(Runtime& runtime, const TensorView& a, const TensorView& b, const Ten
 /// touched.
 void group_quantize(Runtime& runtime, const TensorView& x, std::span<const int32_t> offset,
                     std::span<const QTensor> out);
+/// The same into one packed tensor [R,K], whose outer scales must not span groups: by row, or none.
+void group_quantize(Runtime& runtime, const TensorView& x, std::span<const int32_t> offset,
+                    const QTensor& out);
 /// Rows of group g of y[R,N] = rows of group g of a[R,K] times b[g][N,K]^T: the bits of one qgemm a group.
 /// All of b share one format. An empty group costs nothing.
 void group_qgemm(Runtime& runtime, const QTensor& a, std::span<const int32_t> offset,
@@ -60,6 +63,13 @@ void group_qgemm(Runtime& runtime, const QTensor& a, std::span<const int32_t> of
 /// The same with a dense left operand, bf16 or f32.
 void group_qgemm(Runtime& runtime, const TensorView& a, std::span<const int32_t> offset,
                  std::span<const QTensor> b, const TensorView& y);
+
+/// Both with the weights packed in one tensor: rows [g N, (g+1) N) of b [E*N,K] are b[g]. An outer scale of
+/// the tensor serves all groups; one an expert needs the list.
+void group_qgemm(Runtime& runtime, const QTensor& a, std::span<const int32_t> offset, const QTensor& b,
+                 const TensorView& y);
+void group_qgemm(Runtime& runtime, const TensorView& a, std::span<const int32_t> offset, const QTensor& b,
+                 const TensorView& y);
 
 /// The kernel and accumulation order that qgemm(a, b) uses for N x K weights, in words.
 [[nodiscard]] std::string describe_qgemm(Runtime& runtime, FormatId a, FormatId b, DType y, int64_t n,

@@ -48,13 +48,14 @@ struct RecipeSpec {
   std::string_view name;
   RecipeGroup group;
   std::string_view purpose;        ///< one sentence
-  std::string_view te_equivalent;  ///< the Transformer Engine recipe that comes nearest, or "none"
+  std::string_view te_equivalent;  ///< the Transformer Engine recipe that comes nearest; empty: there is none
   QLinearParams params;
+  std::string_view alias = {};  ///< a second name that finds the row, or empty
 };
 
 /// All recipes in table order. Needs no device.
 [[nodiscard]] std::span<const RecipeSpec> recipes();
-/// The row named `name`; throws not_found and offers the nearest name.
+/// The row named `name` (or so aliased); throws not_found and offers the nearest name.
 [[nodiscard]] const RecipeSpec& get_recipe(std::string_view name);
 /// Parameters of the recipe `name`; an empty name means MINITE_RECIPE, else "bf16".
 [[nodiscard]] QLinearParams get_qlinear_params(std::string_view name = {});

@@ -9,6 +9,7 @@
 // Masked positions are selected away, never multiplied away: whatever lies there (NaN, inf, 1e30)
 // changes no bit of any result.
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,7 +26,7 @@ namespace minite::rl {
 /// How a group of rewards becomes advantages.
 enum class AdvEstimator : std::uint8_t { grpo, dr_grpo };
 /// Policy loss of one token (verl `policy_loss.loss_mode`).
-enum class LossMode : std::uint8_t { vanilla, gspo, cispo };
+enum class LossMode : std::uint8_t { vanilla, gspo, cispo, geo_mean, sapo };
 /// How token losses become one number (verl `loss_agg_mode`).
 enum class LossAggMode : std::uint8_t {
   token_mean,
@@ -37,7 +38,7 @@ enum class LossAggMode : std::uint8_t {
 /// Penalty that keeps the policy near a frozen reference (verl `kl_loss_type`).
 enum class KlLossType : std::uint8_t { k1, k2, k3, low_var_kl };
 /// Level of the sampler correction (verl `rollout_is`).
-enum class RolloutIs : std::uint8_t { none, token, sequence };
+enum class RolloutIs : std::uint8_t { none, token, sequence, geometric };
 /// Statistics on which tokens or responses are rejected (verl `rollout_rs`; `veto` is slime's).
 enum class RolloutRs : std::uint8_t {
   token_k1,
@@ -61,6 +62,9 @@ enum class Normalization : std::uint8_t { response, global };
 enum class GateScope : std::uint8_t { q3, whole };
 /// Which segments and tokens Repair pulls on.
 enum class RepairScope : std::uint8_t { adv_positive, whole, q2 };
+
+/// Whose experts the learner's passes take in a mixture of experts (verl `router_replay.mode`).
+enum class RouterReplay : std::uint8_t { off, R2, R3 };
 
 /// One row of an option table, as command line help and the documentation show it.
 struct Option {
@@ -218,14 +222,18 @@ struct LossConfig {
   double clip_ratio_low = 0.2;  ///< 1 or more: no lower bound
   double clip_ratio_high = 0.28;
   std::optional<double> clip_ratio_c;  ///< dual clip, > 1; off when empty; vanilla only
+  double tau_pos = 1.0;                ///< sapo only: sharpness for A > 0
+  double tau_neg = 1.05;               ///< sapo only: for A <= 0
   LossAggMode loss_agg_mode = LossAggMode::seq_mean_token_mean;
   std::optional<double> loss_scale_factor;  ///< seq-mean-token-sum-norm only, e.g. the longest response
   RolloutIs rollout_is = RolloutIs::none;
   IsThreshold rollout_is_threshold;
   bool rollout_is_batch_normalize = false;  ///< divide weights by their mean over the update
   std::vector<RejectionRule> rollout_rs;    ///< all must hold; orthogonal to rollout_is
-  double entropy_coef = 0.0;                ///< loss -= entropy_coef * aggregated entropy
-  double kl_loss_coef = 0.0;  ///< loss += kl_loss_coef * aggregated penalty; needs Batch::logp_ref
+  bool bypass_mode = false;  ///< lS stands for lO in the ratio, in ppo_kl and in OPSM; refuses a rollout_is
+  std::optional<double> opsm_delta;  ///< off-policy sequence masking, nats; off when empty
+  double entropy_coef = 0.0;         ///< loss -= entropy_coef * aggregated entropy
+  double kl_loss_coef = 0.0;         ///< loss += kl_loss_coef * aggregated penalty; needs Batch::logp_ref
   KlLossType kl_loss_type = KlLossType::low_var_kl;
   TriageConfig triage;
 };
@@ -256,10 +264,15 @@ struct RepairSegment {
 /// Sums over valid tokens of the raw correction ratio (of the level `rollout_is`; token level for none), of
 /// its weight after the threshold, and what rollout_rs rejected.
 struct IsSums {
-  double ratio = 0.0;                   ///< sum rho
-  double abs_error = 0.0;               ///< sum |rho - 1|
-  double weight = 0.0;                  ///< sum of weights, before rejection
-  double response_weight = 0.0;         ///< sum over responses of their mean weight, before rejection
+  double ratio = 0.0;            ///< sum rho
+  double abs_error = 0.0;        ///< sum |rho - 1|
+  double weight = 0.0;           ///< sum of weights, before rejection
+  double response_weight = 0.0;  ///< sum over responses of their mean weight, before rejection
+  double ratio_square = 0.0;     ///< sum rho^2
+  double weight_square = 0.0;    ///< sum of squared weights, before rejection
+  double ratio_min = std::numeric_limits<double>::infinity();
+  double ratio_max = 0.0;
+  std::int64_t above = 0, below = 0;    ///< tokens whose rho lies beyond a bound of the threshold
   std::int64_t changed = 0;             ///< tokens whose weight is not rho
   std::int64_t rejected = 0;            ///< tokens
   std::int64_t rejected_responses = 0;  ///< responses that lost a token
@@ -313,6 +326,7 @@ struct MetricSums {
   std::int64_t kl_tokens = 0;
   std::int64_t clipped = 0;
   std::int64_t clipped_lower = 0;
+  std::int64_t opsm_masked = 0;  ///< tokens
   std::int64_t repair_active = 0;
   MetricSums& operator+=(const MetricSums& other);
 };
@@ -329,6 +343,11 @@ struct MetricSums {
 ///            through form of verl. Where weights are equal within a response its sum over tokens is the
 ///            exact gradient. The mean is clamped to at most 10 before exp.
 ///   cispo    -sg(clip(r, 1 - low, 1 + high)) A l, with no gradient through the clipped ratio
+///   geo_mean -A exp(mean over the response of x), x = log r held at high for A > 0 and at -low for A < 0; a
+///            token that is held has no gradient. As gspo: exact where weights are equal, mean at most 10
+///   sapo     -A sigmoid(tau (r - 1)) 4 / tau, tau by the sign of A
+/// With opsm_delta, tokens with A < 0 lose their L_t where the mean over the response of lO - l is above it;
+/// they keep their place in every denominator. With bypass_mode, lS stands for lO here.
 /// Entropy and KL are aggregated like L_pg, without w and weight. log r is clamped to +-20 before exp, with
 /// zero gradient outside (as verl). A gradient flows where r lies exactly on the clip bound. Throws
 /// invalid_argument (sizes, a batch other than the prepared one) or non_finite (a live value at a valid
@@ -372,10 +391,25 @@ struct GapStats {
   double abs_mean = 0.0;      ///< mean |x|
   double abs_max = 0.0;       ///< max |x|
   double response_max = 0.0;  ///< largest per-response mean |x|
-  double q05 = 0.0;           ///< quantile of x, linear interpolation between order statistics
+  double response_q50 = 0.0;  ///< quantiles of the per-response mean |x|
+  double response_q95 = 0.0;
+  double q05 = 0.0;  ///< quantile of x, linear interpolation between order statistics
   double q01 = 0.0;
-  double k1 = 0.0;             ///< mean(-x), estimates KL(sampler || learner); may be negative
-  double k3 = 0.0;             ///< mean(exp(x) - x - 1) >= 0, x clamped to +-20
+  double k1 = 0.0;                ///< mean(-x), estimates KL(sampler || learner); may be negative
+  double k3 = 0.0;                ///< mean(exp(x) - x - 1) >= 0, x clamped to +-20
+  double k2 = 0.0;                ///< mean(x^2 / 2)
+  double mult_prob_error = 0.0;   ///< mean exp(|x|), |x| at most 20
+  double tail_fraction = 0.0;     ///< share of tokens with x < -6
+  double within_fraction = 0.0;   ///< share of tokens with |x| < 0.05
+  double chi2_token = 0.0;        ///< mean(exp(2 x)) - 1, x clamped to +-20
+  double chi2_seq = 0.0;          ///< the same of the sum of x over each response
+  double training_ppl = 0.0;      ///< mean over responses of exp(-mean lO)
+  double rollout_ppl = 0.0;       ///< mean over responses of exp(-mean lS)
+  double log_ppl_diff = 0.0;      ///< mean over responses of the mean of lS - lO
+  double log_ppl_abs_diff = 0.0;  ///< mean over responses of its absolute value
+  double ppl_ratio = 0.0;         ///< mean over responses of its exponential
+  double prob_pearson =
+      0.0;  ///< of exp(lO) and exp(lS); a side that is constant gives 1 if both agree, else 0
   double prob_abs_mean = 0.0;  ///< |exp(lO) - exp(lS)|
   double prob_abs_max = 0.0;
   double prob_abs_std = 0.0;  ///< unbiased; 0 for one token

@@ -40,11 +40,13 @@ struct OpTable {
   int64_t (*attention_scratch)(int64_t max_keys, int64_t head_dim, int threads);  ///< bytes, both directions
 
   void (*gemm)(const GemmArgs&, const Exec&);
+  /// Independent products of one N and one pair of formats; scratch of the largest serves all.
+  void (*gemms)(std::span<const GemmArgs>, const Exec&);
   void (*quantize)(const QuantizeArgs&, const Exec&);
   void (*dequantize)(const DequantizeArgs&, const Exec&);
-  void (*rmsnorm)(const RmsNormArgs&, const Exec&);
-  void (*rmsnorm_backward)(const RmsNormBackwardArgs&, const Exec&);
-  void (*rmsnorm_quantize)(const RmsNormQuantizeArgs&, const Exec&);
+  void (*norm)(const NormArgs&, const Exec&);
+  void (*norm_backward)(const NormBackwardArgs&, const Exec&);
+  void (*norm_quantize)(const NormQuantizeArgs&, const Exec&);
   void (*rope)(const RopeArgs&, const Exec&);
   void (*kv_write)(const KvWriteArgs&, const Exec&);
   void (*attention)(const AttentionArgs&, const Exec&);
@@ -53,6 +55,7 @@ struct OpTable {
   void (*swiglu_backward)(const SwigluBackwardArgs&, const Exec&);
   void (*swiglu_quantize)(const SwigluQuantizeArgs&, const Exec&);
   void (*add)(const AddArgs&, const Exec&);
+  void (*bias_backward)(const BiasBackwardArgs&, const Exec&);
   void (*route)(const RouteArgs&, const Exec&);
   void (*route_backward)(const RouteBackwardArgs&, const Exec&);
   void (*router_balance)(const RouterBalanceArgs&, const Exec&);

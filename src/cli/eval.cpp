@@ -56,6 +56,7 @@ int eval(EvalArgs args) {
   const auto count = static_cast<double>(problems.size());
   if (args.style == ReportStyle::json) {
     print_json({{"recipe", model.recipe()},
+                {"kv_cache", model.kv_cache()},
                 {"problems", problems.size()},
                 {"samples", n},
                 {"k", args.k},
@@ -63,8 +64,8 @@ int eval(EvalArgs args) {
                 {"pass@k", pass_k / count}});
     return kOk;
   }
-  print(fmt::format("{} problems, {} samples each, recipe {}\npass@1  {:.4f}\n", problems.size(), n,
-                    model.recipe(), pass_1 / count));
+  print(fmt::format("{} problems, {} samples each, recipe {}, KV {}\npass@1  {:.4f}\n", problems.size(), n,
+                    model.recipe(), model.kv_cache(), pass_1 / count));
   if (args.k > 1) print(fmt::format("pass@{}  {:.4f}\n", args.k, pass_k / count));
   return kOk;
 }

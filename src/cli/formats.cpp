@@ -1,12 +1,16 @@
-// minite formats: the format table, and with --matrix which backend multiplies which format here.
+// minite formats: the format table; with --matrix which backend multiplies which format here; with --kv the
+// formats of keys and values.
 #include <fmt/format.h>
 
+#include <array>
 #include <memory>
+#include <span>
 
 #include "backends/registry.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "minite/format.h"
+#include "minite/kv_format.h"
 
 namespace minite::cli {
 namespace {
@@ -62,13 +66,19 @@ std::string matrix_text(ReportStyle style) {
   std::vector<std::string> headers = {"format"};
   for (const Backend& backend : backends()) headers.emplace_back(backend.name);
   Table table(std::move(headers));
+  std::vector<std::string> previous;  // kernels of the last line
   for (const Format& row : formats()) {
-    const std::string name(row.name);
-    std::vector<std::string> cells = {markdown ? "`" + name + "`" : name};
+    std::vector<std::string> kernels;
     for (const Backend& backend : backends()) {
       const Support support = product_support(backend, row.id);
-      cells.push_back(support.ok ? std::string(support.kernel) : "no");
+      kernels.push_back(support.ok ? std::string(support.kernel) : "no");
     }
+    // One line for the simulated formats, as long as the same kernels run them.
+    const std::string name = row.simulated ? "sim_*" : std::string(row.name);
+    if (row.simulated && kernels == previous) continue;
+    previous = row.simulated ? kernels : std::vector<std::string>{};
+    std::vector<std::string> cells = {markdown ? "`" + name + "`" : name};
+    cells.insert(cells.end(), kernels.begin(), kernels.end());
     table.add(std::move(cells));
   }
   return markdown ? table.to_markdown() : table.to_text();
@@ -92,14 +102,47 @@ nlohmann::ordered_json matrix_json() {
   return document;
 }
 
-/// Which of the two tables.
-enum class Topic : uint8_t { formats, matrix };
+std::string kv_text(ReportStyle style) {
+  const bool markdown = style == ReportStyle::markdown;
+  Table table({"keys and values", "also", "scales", "definition"});
+  for (const KvFormatRow& row : kv_formats()) {
+    const auto name = [&](std::string_view x) {
+      return x.empty() ? "-" : markdown ? fmt::format("`{}`", x) : std::string(x);
+    };
+    table.add({name(row.name), name(row.alias), row.scaled ? "k_scale, v_scale a layer" : "-",
+               std::string(row.definition)});
+  }
+  return markdown ? table.to_markdown() : table.to_text();
+}
 
-int run(Topic topic, ReportStyle style) {
+nlohmann::ordered_json kv_json() {
+  nlohmann::ordered_json document;
+  document["kv_formats"] = nlohmann::ordered_json::array();
+  for (const KvFormatRow& row : kv_formats()) {
+    document["kv_formats"].push_back(
+        {{"name", row.name}, {"alias", row.alias}, {"scaled", row.scaled}, {"definition", row.definition}});
+  }
+  return document;
+}
+
+/// One table that the verb prints.
+struct Topic {
+  const char* flag;  ///< "" for what it prints without one
+  const char* help;
+  std::string (*text)(ReportStyle style);
+  nlohmann::ordered_json (*json)();
+};
+constexpr std::array<Topic, 3> kTopics = {{
+    {"", "", table_text, table_json},
+    {"--matrix", "the kernel of each backend here for products of each format", matrix_text, matrix_json},
+    {"--kv", "the formats of keys and values", kv_text, kv_json},
+}};
+
+int run(const Topic& topic, ReportStyle style) {
   if (style == ReportStyle::json) {
-    print_json(topic == Topic::formats ? table_json() : matrix_json());
+    print_json(topic.json());
   } else {
-    print(topic == Topic::formats ? table_text(style) : matrix_text(style));
+    print(topic.text(style));
   }
   return kOk;
 }
@@ -108,12 +151,16 @@ int run(Topic topic, ReportStyle style) {
 
 std::function<int()> add_formats(CLI::App& app) {
   auto style = std::make_shared<ReportStyle>(ReportStyle::text);
-  auto topic = std::make_shared<Topic>(Topic::formats);
-  app.add_flag_callback(
-      "--matrix", [topic] { *topic = Topic::matrix; },
-      "the kernel of each backend here for products of each format");
+  auto topic = std::make_shared<const Topic*>(&kTopics.front());
+  CLI::Option* before = nullptr;
+  for (const Topic& row : std::span(kTopics).subspan(1)) {
+    CLI::Option* flag = app.add_flag_callback(
+        row.flag, [topic, &row] { *topic = &row; }, row.help);
+    if (before != nullptr) flag->excludes(before);
+    before = flag;
+  }
   add_style_flags(app, *style);
-  return [topic, style] { return run(*topic, *style); };
+  return [topic, style] { return run(**topic, *style); };
 }
 
 }  // namespace minite::cli

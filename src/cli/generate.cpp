@@ -39,7 +39,10 @@ int generate(const GenerateArgs& args) {
     }
   }
   if (args.style == ReportStyle::json) {
-    print_json({{"prompt", args.prompt}, {"recipe", model.recipe()}, {"samples", list}});
+    print_json({{"prompt", args.prompt},
+                {"recipe", model.recipe()},
+                {"kv_cache", model.kv_cache()},
+                {"samples", list}});
   }
   return kOk;
 }

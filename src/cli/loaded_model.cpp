@@ -28,6 +28,8 @@ void add_load_options(CLI::App& app, LoadOptions& options) {
   app.add_option("--recipe", options.recipe,
                  "recipe of the linear layers (default: MINITE_RECIPE, else bf16)");
   app.add_option("--rules", options.rules, "YAML file of per-layer recipes");
+  app.add_option("--kv-cache", options.kv_cache, "format of keys and values, of `minite formats --kv`")
+      ->capture_default_str();
   app.add_option("--sampler-policy", options.policy, "batch_invariant, fastest or exact(KERNEL)")
       ->capture_default_str();
   app.add_option("--backend", options.backend, "auto, simd or ref")->capture_default_str();
@@ -39,6 +41,7 @@ void add_load_options(CLI::App& app, LoadOptions& options) {
 LoadedModel::LoadedModel(const LoadOptions& options)
     : checkpoint_(options.checkpoint),
       recipe_(recipe_or_default(options.recipe)),
+      kv_format_(parse_kv_format("--kv-cache", options.kv_cache)),
       tokenizer_(io::load_tokenizer(options.checkpoint)),
       pool_(options.threads > 0 ? static_cast<int>(options.threads) : env_threads()),
       weights_(load_model_config(options.checkpoint), DType::bf16, Purpose::inference),
@@ -47,7 +50,7 @@ LoadedModel::LoadedModel(const LoadOptions& options)
   load_model(options.checkpoint, weights_);
   const OpTable& table = backend(options.backend == "auto" ? env_backend() : options.backend);
   network_ = std::make_unique<Network>(weights_, cache_, resolve_for(options, recipe_, config()), table,
-                                       Policy::parse(options.policy));
+                                       Policy::parse(options.policy), kv_format_);
   sampler_ = std::make_unique<Sampler>(
       *network_, table, pool_, SamplerLimits{options.sequences, config().max_position_embeddings, 4096});
   cache_.refresh(Context{&table, &pool_, nullptr, {}});

@@ -11,12 +11,12 @@
 namespace minite::cli {
 
 struct LoadOptions {
-  std::string checkpoint, recipe, policy = "batch_invariant", backend = "auto", rules;
+  std::string checkpoint, recipe, policy = "batch_invariant", backend = "auto", rules, kv_cache = "bf16";
   int64_t threads = 0;
   int64_t sequences = 128;
 };
 
-/// Adds CKPT, --recipe, --rules, --sampler-policy, --backend and --threads.
+/// Adds CKPT, --recipe, --rules, --kv-cache, --sampler-policy, --backend and --threads.
 void add_load_options(CLI::App& app, LoadOptions& options);
 
 class LoadedModel {
@@ -29,9 +29,12 @@ class LoadedModel {
                                              const SampleParams& params);
   [[nodiscard]] const ModelConfig& config() const { return weights_.config(); }
   [[nodiscard]] const std::string& recipe() const { return recipe_; }
+  /// Name of the format of keys and values.
+  [[nodiscard]] std::string_view kv_cache() const { return kv_format(kv_format_).name; }
 
  private:
   std::string checkpoint_, recipe_;
+  KvFormat kv_format_;
   std::unique_ptr<io::Tokenizer> tokenizer_;
   ThreadPool pool_;
   Weights weights_;

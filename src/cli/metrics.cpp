@@ -97,6 +97,7 @@ constexpr std::array kOptionTables = {
     OptionTable{"rl.triage_normalization", rl::options<rl::Normalization>},
     OptionTable{"rl.triage_gate_scope", rl::options<rl::GateScope>},
     OptionTable{"rl.triage_repair_scope", rl::options<rl::RepairScope>},
+    OptionTable{"rl.router_replay", rl::options<rl::RouterReplay>},
 };
 
 std::string options_text(ReportStyle style) {

@@ -10,6 +10,11 @@ ordered_json to_json(const QuantSpec& spec) {
   if (spec.quantized()) {
     out["outer"] = to_string(spec.outer);
     out["convention"] = to_string(spec.convention);
+    out["block"] = to_string(spec.blocks);
+    out["scale_search"] = to_string(spec.search);
+    out["scale_max"] = spec.scale_max;
+    out["rotation"] = to_string(spec.rotation);
+    out["rounding"] = to_string(spec.rounding);
   }
   out["text"] = to_string(spec);
   return out;
@@ -33,9 +38,10 @@ ordered_json to_json(const QLinearParams& params) {
 ordered_json to_json(const RecipeSpec& recipe) {
   ordered_json out;
   out["name"] = recipe.name;
+  if (!recipe.alias.empty()) out["alias"] = recipe.alias;
   out["group"] = to_string(recipe.group);
   out["purpose"] = recipe.purpose;
-  out["te_equivalent"] = recipe.te_equivalent;
+  out["te_equivalent"] = recipe.te_equivalent.empty() ? "none" : recipe.te_equivalent;
   out["row_local"] = recipe.params.row_local();
   out["params"] = to_json(recipe.params);
   return out;

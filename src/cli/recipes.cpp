@@ -33,7 +33,8 @@ std::string table_text(ReportStyle style) {
   for (const RecipeSpec& recipe : recipes()) {
     const QLinearParams& params = recipe.params;
     const std::string name(recipe.name);
-    std::vector<std::string> cells = {markdown ? "`" + name + "`" : name,
+    const std::string alias = recipe.alias.empty() ? "" : fmt::format(" (also `{}`)", recipe.alias);
+    std::vector<std::string> cells = {markdown ? "`" + name + "`" + alias : name,
                                       std::string(to_string(recipe.group)),
                                       to_string(params.fprop.a),
                                       to_string(params.fprop.b),
@@ -43,7 +44,8 @@ std::string table_text(ReportStyle style) {
                                       params.row_local() ? "yes" : "no"};
     if (markdown) cells.emplace_back(recipe.purpose);
     table.add(std::move(cells));
-    purposes.add({name, std::string(recipe.purpose)});
+    purposes.add({recipe.alias.empty() ? name : fmt::format("{} = {}", name, recipe.alias),
+                  std::string(recipe.purpose)});
   }
   return markdown ? table.to_markdown() : table.to_text() + "\n" + purposes.to_text();
 }

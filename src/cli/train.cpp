@@ -20,7 +20,7 @@ namespace {
 
 struct TrainArgs {
   std::string preset, config, data, output, resume, recipe, learner_recipe, sampler_recipe, rules, policy,
-      rollout_is, triage, init;
+      rollout_is, router_replay, triage, init, kv_cache, learner_kv;
   std::string device = "cpu";
   std::optional<int64_t> steps, threads;
   std::optional<uint64_t> seed;
@@ -41,7 +41,10 @@ constexpr FieldOption kFieldOptions[] = {
     {&TrainArgs::learner_recipe, "learner_recipe"},
     {&TrainArgs::sampler_recipe, "sampler_recipe"},
     {&TrainArgs::policy, "sampler_policy"},
+    {&TrainArgs::kv_cache, "kv_cache"},
+    {&TrainArgs::learner_kv, "learner_kv"},
     {&TrainArgs::rollout_is, "rl.rollout_is"},
+    {&TrainArgs::router_replay, "rl.router_replay"},
     {&TrainArgs::triage, "rl.triage"},
     {&TrainArgs::init, "init"},
 };
@@ -161,9 +164,14 @@ std::function<int()> add_training(CLI::App& app, rl::Stages stages) {
   app.add_option("--recipe", args->recipe, "recipe of both sides");
   app.add_option("--learner-recipe", args->learner_recipe, "recipe of the learner");
   app.add_option("--sampler-recipe", args->sampler_recipe, "recipe of the sampler");
+  app.add_option("--kv-cache", args->kv_cache,
+                 "format of the sampler's keys and values, of `minite formats --kv` (default: bf16)");
+  app.add_option("--learner-kv", args->learner_kv,
+                 "format of the learner's keys and values, of `minite formats --kv` (default: bf16)");
   app.add_option("--rules", args->rules, "YAML file of per-layer recipes");
   app.add_option("--sampler-policy", args->policy, "batch_invariant (default), fastest or exact(KERNEL)");
-  app.add_option("--rollout-is", args->rollout_is, "none, token or sequence");
+  app.add_option("--rollout-is", args->rollout_is, "none, token, sequence or geometric");
+  app.add_option("--router-replay", args->router_replay, "experts that the learner takes: off, R2 or R3");
   app.add_option("--triage", args->triage, "on or off");
   app.add_option("--set", args->set, "any setting, key=value; --print-config lists them")->take_all();
   app.add_flag("--print-config", args->print_config, "print the configuration as YAML and stop");

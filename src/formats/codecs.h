@@ -58,6 +58,16 @@ struct E2M1 {
     const uint32_t code = m >= 6.0f ? 7u : codec_detail::encode_magnitude<1, 1>(m);
     return static_cast<uint8_t>(code | (x < 0.0f ? 8u : 0u));
   }
+  /// Stochastic rounding: up with probability u/256-steps of the distance to the code below; `u` in 0..255.
+  MINITE_HD static constexpr uint8_t encode_stochastic(float x, uint32_t u) {
+    if (codec_detail::is_nan(x)) return 0;
+    const float m = codec_detail::magnitude(x) < 6.0f ? codec_detail::magnitude(x) : 6.0f;
+    const float step = m < 2.0f ? 0.5f : m < 4.0f ? 1.0f : 2.0f;
+    const float t = __builtin_fmaf(static_cast<float>(u) * 0x1p-8f, step, m);
+    const uint32_t down = (std::bit_cast<uint32_t>(t) >> 22) - 252u;  // mantissa cut to one bit, rebiased
+    const uint32_t code = t >= 6.0f ? 7u : t >= 1.0f ? down : t >= 0.5f ? 1u : 0u;
+    return static_cast<uint8_t>(code | (x < 0.0f ? 8u : 0u));
+  }
   MINITE_HD static constexpr float decode(uint8_t code) {
     const float m = codec_detail::decode_magnitude<1, 1>(code & 7u);
     return (code & 8u) != 0 ? -m : m;
@@ -83,6 +93,16 @@ struct E4M3 {
   }
 };
 
+/// E4M3 as stored: nearest even, saturating; every NaN is 0x7F.
+struct e4m3 {
+  uint8_t bits = 0;
+
+  constexpr e4m3() = default;
+  constexpr explicit e4m3(float x) : bits(codec_detail::is_nan(x) ? E4M3::kNaN : E4M3::encode(x)) {}
+  constexpr operator float() const { return E4M3::decode(bits); }
+};
+static_assert(sizeof(e4m3) == 1);
+
 /// E5M2 (IEEE style: infinities and NaNs exist, the encoder saturates finite values).
 struct E5M2 {
   static constexpr float kMax = 57344.0f;
@@ -99,6 +119,29 @@ struct E5M2 {
     if (m > 0x7Cu) return std::bit_cast<float>(sign | 0x7FC00000u);
     if (m == 0x7Cu) return std::bit_cast<float>(sign | 0x7F800000u);
     return std::bit_cast<float>(std::bit_cast<uint32_t>(codec_detail::decode_magnitude<2, 15>(m)) | sign);
+  }
+};
+
+/// A simulated element in one byte: sign in bit 7, then E exponent and M mantissa bits below; every code but
+/// NaN (0x7F) is finite. Saturates; NaN keeps no sign.
+template <int kExponent, int kMantissa>
+struct ExMy {
+  static_assert(kExponent + kMantissa <= 6, "0x7F must stay free for NaN");
+  static constexpr int kMantissaBits = kMantissa;
+  static constexpr int kBias = (1 << (kExponent - 1)) - 1;
+  static constexpr uint32_t kMaxCode = (1u << (kExponent + kMantissa)) - 1;
+  static constexpr float kMax = codec_detail::decode_magnitude<kMantissa, kBias>(kMaxCode);
+  static constexpr uint8_t kNaN = 0x7F;
+  MINITE_HD static constexpr uint8_t encode(float x) {
+    if (codec_detail::is_nan(x)) return kNaN;
+    const float m = codec_detail::magnitude(x);
+    const uint32_t code = m >= kMax ? kMaxCode : codec_detail::encode_magnitude<kMantissa, kBias>(m);
+    return static_cast<uint8_t>(code | codec_detail::sign_bit(x) << 7);
+  }
+  MINITE_HD static constexpr float decode(uint8_t code) {
+    if ((code & 0x7Fu) > kMaxCode) return std::bit_cast<float>(0x7FC00000u);
+    const float m = codec_detail::decode_magnitude<kMantissa, kBias>(code & 0x7Fu);
+    return (code & 0x80u) != 0 ? -m : m;
   }
 };
 

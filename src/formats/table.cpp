@@ -8,7 +8,15 @@
 namespace minite {
 namespace {
 
-constexpr std::array<Format, 4> kFormats = {{
+constexpr std::string_view kSimLayout = "1 code a byte; 1 scale byte a block of 16";
+/// Simulated: block of 16, E4M3 or E8M0 scale, no outer scale; everything but the element and the scale
+/// alike.
+constexpr Format sim(FormatId id, std::string_view name, Element element, Element scale,
+                     std::string_view purpose) {
+  return {id, name, element, 8, 16, scale, false, kSimLayout, purpose, true};
+}
+
+constexpr std::array<Format, 18> kFormats = {{
     {FormatId::fp32, "fp32", Element::fp32, 32, 0, Element::none, false, "4 bytes an element",
      "IEEE single precision; operands of the tests' reference runs"},
     {FormatId::bf16, "bf16", Element::bf16, 16, 0, Element::none, false, "2 bytes an element",
@@ -18,14 +26,61 @@ constexpr std::array<Format, 4> kFormats = {{
      "NVIDIA FP4: E2M1 codes, E4M3 block scales, FP32 outer scale"},
     {FormatId::mxfp8, "mxfp8", Element::e4m3, 8, 32, Element::e8m0, false,
      "1 code a byte; 1 scale byte a block of 32", "OCP MX FP8: E4M3 codes, power-of-two block scales"},
+    sim(FormatId::sim_e2m1, "sim_e2m1", Element::e2m1, Element::e4m3,
+        "simulated: E2M1 codes (the element of NVFP4), E4M3 block scales"),
+    sim(FormatId::sim_e3m1, "sim_e3m1", Element::e3m1, Element::e4m3,
+        "simulated: E3M1 codes (one exponent bit more than E2M1), E4M3 block scales"),
+    sim(FormatId::sim_e4m1, "sim_e4m1", Element::e4m1, Element::e4m3,
+        "simulated: E4M1 codes (two exponent bits more than E2M1), E4M3 block scales"),
+    sim(FormatId::sim_e5m1, "sim_e5m1", Element::e5m1, Element::e4m3,
+        "simulated: E5M1 codes (three exponent bits more than E2M1), E4M3 block scales"),
+    sim(FormatId::sim_e2m2, "sim_e2m2", Element::e2m2, Element::e4m3,
+        "simulated: E2M2 codes (one mantissa bit more than E2M1), E4M3 block scales"),
+    sim(FormatId::sim_e2m3, "sim_e2m3", Element::e2m3, Element::e4m3,
+        "simulated: E2M3 codes (two mantissa bits more than E2M1), E4M3 block scales"),
+    sim(FormatId::sim_e2m4, "sim_e2m4", Element::e2m4, Element::e4m3,
+        "simulated: E2M4 codes (three mantissa bits more than E2M1), E4M3 block scales"),
+    sim(FormatId::sim_e2m1_e8m0, "sim_e2m1_e8m0", Element::e2m1, Element::e8m0,
+        "simulated: E2M1 codes (the element of NVFP4), E8M0 block scales"),
+    sim(FormatId::sim_e3m1_e8m0, "sim_e3m1_e8m0", Element::e3m1, Element::e8m0,
+        "simulated: E3M1 codes (one exponent bit more than E2M1), E8M0 block scales"),
+    sim(FormatId::sim_e4m1_e8m0, "sim_e4m1_e8m0", Element::e4m1, Element::e8m0,
+        "simulated: E4M1 codes (two exponent bits more than E2M1), E8M0 block scales"),
+    sim(FormatId::sim_e5m1_e8m0, "sim_e5m1_e8m0", Element::e5m1, Element::e8m0,
+        "simulated: E5M1 codes (three exponent bits more than E2M1), E8M0 block scales"),
+    sim(FormatId::sim_e2m2_e8m0, "sim_e2m2_e8m0", Element::e2m2, Element::e8m0,
+        "simulated: E2M2 codes (one mantissa bit more than E2M1), E8M0 block scales"),
+    sim(FormatId::sim_e2m3_e8m0, "sim_e2m3_e8m0", Element::e2m3, Element::e8m0,
+        "simulated: E2M3 codes (two mantissa bits more than E2M1), E8M0 block scales"),
+    sim(FormatId::sim_e2m4_e8m0, "sim_e2m4_e8m0", Element::e2m4, Element::e8m0,
+        "simulated: E2M4 codes (three mantissa bits more than E2M1), E8M0 block scales"),
 }};
 
-constexpr std::array<std::string_view, 7> kElementNames = {"none", "fp32", "bf16", "e2m1",
-                                                           "e4m3", "e5m2", "e8m0"};
+constexpr std::array<std::string_view, 13> kElementNames = {
+    "none", "fp32", "bf16", "e2m1", "e4m3", "e5m2", "e8m0", "e3m1", "e4m1", "e5m1", "e2m2", "e2m3", "e2m4"};
 constexpr std::array<std::string_view, 4> kOuterNames = {"none", "tensor", "expert", "row"};
 constexpr std::array<std::string_view, 1> kConventionNames = {"te"};
+constexpr std::array<std::string_view, 2> kBlockNames = {"1d", "2d"};
+constexpr std::array<std::string_view, 3> kSearchNames = {"amax", "4over6-mae", "4over6-mse"};
+constexpr std::array<std::string_view, 2> kRoundingNames = {"rne", "sr"};
+constexpr std::array<std::string_view, 2> kRotationNames = {"none", "rht"};
+constexpr int64_t kRotationPoints = 16;
 
 constexpr int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+/// ",2d,4over6-mae,256": what differs from a plain quantizer.
+std::string option_words(const QuantSpec& spec) {
+  std::string text;
+  const auto add = [&](bool differs, std::string_view word) {
+    if (differs) text += fmt::format(",{}", word);
+  };
+  add(spec.blocks != BlockShape::row, to_string(spec.blocks));
+  add(spec.search != ScaleSearch::amax, to_string(spec.search));
+  add(spec.scale_max != 448, fmt::format("{}", spec.scale_max));
+  add(spec.rotation != Rotation::none, to_string(spec.rotation));
+  add(spec.rounding != Rounding::nearest, to_string(spec.rounding));
+  return text;
+}
 
 struct Parts {
   int64_t codes, scales, outer;
@@ -55,6 +110,10 @@ std::string_view to_string(OuterScale outer) { return kOuterNames[static_cast<si
 std::string_view to_string(Convention convention) {
   return kConventionNames[static_cast<size_t>(convention)];
 }
+std::string_view to_string(BlockShape blocks) { return kBlockNames[static_cast<size_t>(blocks)]; }
+std::string_view to_string(ScaleSearch search) { return kSearchNames[static_cast<size_t>(search)]; }
+std::string_view to_string(Rounding rounding) { return kRoundingNames[static_cast<size_t>(rounding)]; }
+std::string_view to_string(Rotation rotation) { return kRotationNames[static_cast<size_t>(rotation)]; }
 
 bool QuantSpec::quantized() const { return minite::format(format).block != 0; }
 
@@ -62,12 +121,33 @@ void QuantSpec::validate() const {
   const Format& row = minite::format(format);
   require(row.outer_scale || outer == OuterScale::none, "{} has no outer scale, but outer={} was asked for",
           row.name, to_string(outer));
+  const std::string options = option_words(*this);
+  require(options.empty() || row.outer_scale || options == ",2d", "{} does not know the options {}", row.name,
+          options.empty() ? "" : options.substr(1));
+  require(blocks == BlockShape::row || row.block > 0, "{} has no blocks, but 2D blocks were asked for",
+          row.name);
+  require(scale_max == 448 || scale_max == 256, "{}: scale_max={}; allowed: 448, 256", row.name, scale_max);
+  // Transformer Engine refuses these pairs, too.
+  const bool searches = search != ScaleSearch::amax;
+  require(blocks == BlockShape::row || outer != OuterScale::row,
+          "{}: a 2D block spans rows, so outer=row contradicts 2d", row.name);
+  require(blocks == BlockShape::row || rotation == Rotation::none,
+          "{}: rht mixes the rows of a tile, so rht contradicts 2d", row.name);
+  require(!searches || (rounding == Rounding::nearest && rotation == Rotation::none),
+          "{}: {} compares nearest roundings of x itself, so it contradicts sr and rht", row.name,
+          to_string(search));
+}
+
+int64_t QuantSpec::stored_cols(int64_t cols) const {
+  return rotation == Rotation::none ? cols : round_up(cols, kRotationPoints);
 }
 
 std::string to_string(const QuantSpec& spec) {
   const Format& row = format(spec.format);
-  if (!row.outer_scale) return std::string(row.name);
-  return fmt::format("{}[{},outer={}]", row.name, to_string(spec.convention), to_string(spec.outer));
+  const std::string options = option_words(spec);
+  if (!row.outer_scale) return std::string(row.name) + (options.empty() ? "" : "[" + options.substr(1) + "]");
+  return fmt::format("{}[{},outer={}{}]", row.name, to_string(spec.convention), to_string(spec.outer),
+                     options);
 }
 
 int64_t QTensor::code_stride() const { return (cols * format(spec.format).bits + 7) / 8; }

@@ -1,19 +1,24 @@
 #include "learn/checkpoint.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <set>
 
 #include "core/atomic_file.h"
 #include "core/fail.h"
 #include "core/text_file.h"
 #include "io/safetensors.h"
+#include "learn/kv_scales.h"
 
 namespace minite {
 namespace {
 
 using io::StoredType;
 using io::TensorInfo;
+
+constexpr const char *kHead = "lm_head.weight", *kEmbedding = "model.embed_tokens.weight";
 
 /// Hugging Face stores a norm's weight as a vector.
 std::vector<int64_t> stored_shape(int64_t rows, int64_t cols) {
@@ -33,6 +38,25 @@ const TensorInfo& find(const io::SafetensorsFile& file, const std::string& name,
          fmt::join(shape, ", "));
   }
   return t;
+}
+
+/// A tensor that no parameter reads, of an expert too many for one, means that config.json describes another
+/// model: its answers would be wrong without a word.
+void refuse_surplus(const io::SafetensorsFile& file, const Weights& weights) {
+  std::set<std::string_view> known;
+  for (const Parameter& p : weights.parameters()) {
+    for (const CheckpointPiece& piece : p.spec.pieces) known.insert(piece.name);
+  }
+  for (const auto& [name, info] : file.tensors()) {
+    if (known.contains(name) || names_kv_scale(weights, name)) continue;
+    // Some writers store a tied head again.
+    const bool tied = weights.config().tie_word_embeddings && name == kHead;
+    if (tied && std::ranges::equal(info.bytes, file.at(kEmbedding).bytes)) continue;
+    fail(ErrorCode::invalid_argument,
+         "{}: {} has no place in the model of config.json, which has {} tensors (the file {}); the two files "
+         "belong to different models",
+         file.path().string(), name, known.size(), file.tensors().size());
+  }
 }
 
 /// One FP32 tensor of trainer.safetensors for each parameter.
@@ -73,6 +97,7 @@ void save_model(const std::filesystem::path& folder, const Weights& weights) {
       row += piece.rows;
     }
   }
+  add_kv_scales(weights, tensors);
   io::write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
 }
 
@@ -84,6 +109,7 @@ void save_trainer(const std::filesystem::path& folder, const Weights& weights, c
           StoredType::f32, {p.spec.rows, p.spec.cols}, bytes_of(p.*part.view)};
     }
   }
+  add_trainer_kv_scales(weights, tensors);
   io::Metadata metadata{{"stage", state.stage}};
   for (const Counter& counter : kCounters) metadata[counter.name] = std::to_string(state.*counter.value);
   io::write_safetensors(folder / "trainer.safetensors", tensors, metadata);
@@ -118,6 +144,8 @@ void load_model(const std::filesystem::path& folder, Weights& weights) {
       row += piece.rows;
     }
   }
+  refuse_surplus(file, weights);
+  load_kv_scales(file, weights);
   weights.round_masters();
 }
 
@@ -140,6 +168,7 @@ TrainerState load_trainer(const std::filesystem::path& folder, Weights& weights)
            counter.name, text);
     }
   }
+  load_trainer_kv_scales(file, weights);
   weights.round_masters();
   return state;
 }

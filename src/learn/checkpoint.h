@@ -28,10 +28,11 @@ void save_trainer(const std::filesystem::path& folder, const Weights& weights, c
 /// `folder` stands for the checkpoint in the message.
 void require_fit(const io::Tokenizer& tokenizer, const ModelConfig& config,
                  const std::filesystem::path& folder);
-/// Fills weights (and masters) from model.safetensors. Errors: not_found (missing tensor, named),
-/// invalid_argument (another shape: both are named).
+/// Fills weights (and masters) from model.safetensors, and the scales of FP8 keys and values
+/// (learn/kv_scales.h). Errors: not_found (missing tensor, named), invalid_argument (another shape: both are
+/// named).
 void load_model(const std::filesystem::path& folder, Weights& weights);
-/// Fills masters, moments and weights from trainer.safetensors. Errors as load_model.
+/// Fills masters, moments, weights and scales from trainer.safetensors. Errors as load_model.
 TrainerState load_trainer(const std::filesystem::path& folder, Weights& weights);
 
 }  // namespace minite

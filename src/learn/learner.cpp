@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/fail.h"
+#include "core/philox.h"
 #include "learn/non_finite.h"
 
 namespace minite {
@@ -98,13 +99,11 @@ struct Learner::Packed {
 Learner::Learner(Weights& weights, const Network& network, const OpTable& table, ThreadPool& pool,
                  const LearnerLimits& limits)
     : weights_(&weights), network_(&network), limits_(limits) {
-  const ModelConfig& c = network.config();
-  check_limits(limits, c);
+  check_limits(limits, network.config());
   const int64_t rows = limits.micro_tokens;
   // A micro-batch of T rows has at most T sequences of one row: T blocks; longer sequences need fewer.
   const int64_t blocks = rows / 2 + blocks_of(rows) + 1;
-  const int64_t layer_bytes = align_up(blocks * network.kv_block_elements() * dtype_size(network.compute()));
-  cache_ = Buffer(layer_bytes * c.num_hidden_layers);
+  cache_ = Buffer(network.kv_bytes(blocks));
   Arena measure;
   (void)network.place(measure, rows, rows, Keep::for_backward);
   temp_bytes_ = network.backward_bytes(rows, rows);
@@ -131,18 +130,42 @@ int64_t Learner::micro_end(std::span<const Sequence> sequences, int64_t begin) c
   return end;
 }
 
-void Learner::forward(const Packed& batch, Activations& act, float temperature) {
+void Learner::start_routes(std::span<const Sequence> sequences, const Routing& routing) const {
+  const auto check_count = [&](std::string_view name, size_t count) {
+    require(count == 0 || (count == sequences.size() && network_->config().num_experts > 0),
+            "learner: {} routes {} for {} sequences of a model with num_experts={}", count, name,
+            sequences.size(), network_->config().num_experts);
+  };
+  check_count("out (used)", routing.used.size());
+  check_count("out (live)", routing.live.size());
   const ModelConfig& c = network_->config();
-  const int64_t blocks = batch.first_block.back() + blocks_of(batch.pos.back() + 1);
-  const int64_t layer_bytes =
-      align_up(blocks * network_->kv_block_elements() * dtype_size(network_->compute()));
-  if (layer_bytes * c.num_hidden_layers > cache_.size()) cache_ = Buffer(layer_bytes * c.num_hidden_layers);
-  KvSet kv;
-  for (int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
-    kv.layers.push_back({cache_.data() + layer * layer_bytes, network_->compute(), c.num_key_value_heads,
-                         c.head_dim, batch.first_block});
+  for (const std::span<Routes> out : {routing.used, routing.live}) {
+    for (size_t i = 0; i < out.size(); ++i) {
+      const auto tokens = static_cast<int64_t>(sequences[i].tokens.size());
+      out[i] = Routes(tokens, c.num_hidden_layers, c.num_experts_per_tok);
+    }
   }
-  const TensorView hidden = network_->forward(context_, batch.rows(), kv, act);
+  if (routing.replay.empty()) return;
+  std::vector<int64_t> tokens;
+  for (const Sequence& s : sequences) tokens.push_back(static_cast<int64_t>(s.tokens.size()));
+  validate_routes(routing.replay, tokens, network_->config());
+}
+
+/// `first` is the place of the batch's first sequence in the lists of `routing`.
+void Learner::forward(const Packed& batch, int64_t first, const Routing& routing, Activations& act,
+                      float temperature) {
+  const int64_t blocks = batch.first_block.back() + blocks_of(batch.pos.back() + 1);
+  if (network_->kv_bytes(blocks) > cache_.size()) cache_ = Buffer(network_->kv_bytes(blocks));
+  const KvSet kv = network_->kv_set(cache_.data(), blocks, batch.first_block);
+  const auto rows = static_cast<int64_t>(batch.token.size());
+  RouteBuffer routes(network_->config(), rows, {!routing.replay.empty(), !routing.used.empty(), !routing.live.empty()});
+  const auto each = [&](std::span<const Routes> wanted, const auto& visit) {
+    for (int64_t r = 0; r < (wanted.empty() ? 0 : rows); ++r) visit(r, first + batch.seq[r], batch.pos[r]);
+  };
+  each(routing.replay, [&](int64_t r, int64_t s, int64_t t) { routes.set(r, routing.replay[s], t); });
+  const TensorView hidden = network_->forward(context_, batch.rows(), kv, act, routes.tape());
+  each(routing.used, [&](int64_t r, int64_t s, int64_t t) { routes.get_used(r, routing.used[s], t); });
+  each(routing.live, [&](int64_t r, int64_t s, int64_t t) { routes.get_live(r, routing.live[s], t); });
   network_->gather(context_, hidden, batch.scored, act);
   const auto n = static_cast<int64_t>(batch.scored.size());
   const auto part = [&](const std::vector<float>& x, int64_t begin, int64_t count) {
@@ -158,7 +181,8 @@ void Learner::forward(const Packed& batch, Activations& act, float temperature) 
 }
 
 void Learner::score(std::span<const Sequence> sequences, float temperature, std::span<float> logp,
-                    std::span<float> entropy) {
+                    std::span<float> entropy, const Routing& routing) {
+  start_routes(sequences, routing);
   const size_t count = response_tokens(sequences);
   require(logp.size() == count, "learner: logp has {} entries for {} response tokens", logp.size(), count);
   require(entropy.empty() || entropy.size() == count,
@@ -170,7 +194,7 @@ void Learner::score(std::span<const Sequence> sequences, float temperature, std:
     Arena arena(arena_);
     Activations act = network_->place(arena, static_cast<int64_t>(batch.token.size()),
                                       static_cast<int64_t>(batch.scored.size()), Keep::nothing);
-    forward(batch, act, temperature);
+    forward(batch, begin, routing, act, temperature);
     std::copy(batch.logp.begin(), batch.logp.end(), logp.begin() + at);
     if (!entropy.empty()) std::copy(batch.entropy.begin(), batch.entropy.end(), entropy.begin() + at);
     at += static_cast<int64_t>(batch.logp.size());
@@ -194,8 +218,9 @@ void Learner::add_router_stats(const Activations& act, double share, RouterStats
 }
 
 StepResult Learner::accumulate(std::span<const Sequence> sequences, float temperature,
-                               EntropyGradient entropy, const Gradient& gradient,
-                               double router_aux_loss_coef) {
+                               EntropyGradient entropy, const Gradient& gradient, double router_aux_loss_coef,
+                               const Routing& routing) {
+  start_routes(sequences, routing);
   StepResult result;
   const auto all_inputs = static_cast<double>(input_tokens(sequences));
   weights_->zero_gradients();
@@ -206,7 +231,7 @@ StepResult Learner::accumulate(std::span<const Sequence> sequences, float temper
     Arena arena(arena_);
     Activations act = network_->place(arena, static_cast<int64_t>(batch.token.size()),
                                       static_cast<int64_t>(batch.scored.size()), Keep::for_backward);
-    forward(batch, act, temperature);
+    forward(batch, begin, routing, act, temperature);
     result.times.forward += watch.lap();
     const double share = static_cast<double>(batch.token.size()) / all_inputs;
     add_router_stats(act, share, result.router);
@@ -214,6 +239,8 @@ StepResult Learner::accumulate(std::span<const Sequence> sequences, float temper
     const bool wanted = entropy == EntropyGradient::wanted;
     gradient({begin, end, batch.logp, batch.entropy, batch.dlogp,
               wanted ? std::span<float>(batch.dentropy) : std::span<float>()});
+    const auto random = Philox::generate(noise_, static_cast<uint64_t>(begin), 0);
+    context_.noise = uint64_t{random[1]} << 32 | random[0];
     network_->backward(
         context_, arena, batch.rows(), act,
         {batch.scored, batch.target, temperature, Packed::view(batch.lse), Packed::view(batch.entropy),

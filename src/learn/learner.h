@@ -56,6 +56,15 @@ struct StepResult {
   StepTimes times;
 };
 
+/// Router replay of a pass over sequences; each list has one entry a sequence, or is empty. A sequence has
+/// one row a token; the last token is a target only, its row stays -1. Outputs may not be the replayed
+/// routes.
+struct Routing {
+  std::span<const Routes> replay = {};  ///< experts to take; rows of -1 route live
+  std::span<Routes> used = {};          ///< out: experts taken, with their weights
+  std::span<Routes> live = {};          ///< out: experts of the live logits
+};
+
 class Learner {
  public:
   /// `weights` are those of `network`, with Purpose::training. Both must outlive the learner.
@@ -63,9 +72,9 @@ class Learner {
           const LearnerLimits& limits);
 
   /// Log-probs and entropies of all response tokens, concatenated in order. Outputs have one entry a
-  /// response token; `entropy` may be empty.
+  /// response token; `entropy` may be empty. Throws invalid_argument for routes that do not fit.
   void score(std::span<const Sequence> sequences, float temperature, std::span<float> logp,
-             std::span<float> entropy);
+             std::span<float> entropy, const Routing& routing = {});
 
   using Gradient = std::function<void(const MicroBatch&)>;
   enum class EntropyGradient : uint8_t { none, wanted };
@@ -74,7 +83,8 @@ class Learner {
   /// gradients hold the sum afterwards; weights are untouched. With experts, the gradient includes
   /// router_aux_loss_coef times RouterStats::aux_loss.
   StepResult accumulate(std::span<const Sequence> sequences, float temperature, EntropyGradient entropy,
-                        const Gradient& gradient, double router_aux_loss_coef = 0);
+                        const Gradient& gradient, double router_aux_loss_coef = 0,
+                        const Routing& routing = {});
   /// Clips and applies the accumulated gradients as update `update` (1-based). Throws non_finite when their
   /// norm is not finite; nothing is applied then.
   void apply(const OptimizerConfig& config, int64_t update, StepResult& result);
@@ -83,13 +93,18 @@ class Learner {
   /// in the weights, which a quantized forward pass may hide; "" when there is none.
   [[nodiscard]] std::string locate_non_finite(std::span<const Sequence> sequences);
 
+  /// Seed of the stochastic rounding of gradients, for recipes that have it. Give every update one of its
+  /// own: it is all that the random bits depend on, besides micro-batch, module and element.
+  void set_noise(uint64_t seed) { noise_ = seed; }
   void set_probe(Probe* probe) { context_.probe = probe; }
   [[nodiscard]] const Context& context() const { return context_; }
 
  private:
   struct Packed;
   [[nodiscard]] int64_t micro_end(std::span<const Sequence> sequences, int64_t begin) const;
-  void forward(const Packed& batch, Activations& act, float temperature);
+  void start_routes(std::span<const Sequence> sequences, const Routing& routing) const;
+  void forward(const Packed& batch, int64_t first, const Routing& routing, Activations& act,
+               float temperature);
   void add_router_stats(const Activations& act, double share, RouterStats& stats) const;
 
   Weights* weights_;
@@ -98,6 +113,7 @@ class Learner {
   LearnerLimits limits_;
   Buffer cache_, arena_, scratch_;
   int64_t temp_bytes_ = 0;
+  uint64_t noise_ = 0;
 };
 
 }  // namespace minite

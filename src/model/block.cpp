@@ -22,10 +22,10 @@ TensorView gradient(const BlockInput& in, int64_t parameter) {
 void attention_forward(const Context& ctx, const BlockInput& in, LayerActivations& act) {
   const ModelConfig& c = in.weights.config();
   const QkvParts raw(act.qkv, c);
-  ops::rmsnorm(
-      ctx, {raw.q, weight(in, in.layer.q_norm), c.rms_norm_eps, c.num_attention_heads, act.q, act.q_rstd});
-  ops::rmsnorm(
-      ctx, {raw.k, weight(in, in.layer.k_norm), c.rms_norm_eps, c.num_key_value_heads, act.k, act.k_rstd});
+  ops::norm(ctx,
+            {raw.q, weight(in, in.layer.q_norm), c.rms_norm_eps, c.num_attention_heads, act.q, act.q_rstd});
+  ops::norm(ctx,
+            {raw.k, weight(in, in.layer.k_norm), c.rms_norm_eps, c.num_key_value_heads, act.k, act.k_rstd});
   ops::rope(ctx, {act.q, in.rope_table, in.rows.pos, c.num_attention_heads, Direction::forward});
   ops::rope(ctx, {act.k, in.rope_table, in.rows.pos, c.num_key_value_heads, Direction::forward});
   ops::kv_write(ctx, {act.k, raw.v, in.rows.seq, in.rows.pos, act.kv});
@@ -72,22 +72,22 @@ void attention_backward(const Context& ctx, const BlockInput& in, const LayerAct
                                 c.num_attention_heads, g.dq, g.dk, d.v});
   ops::rope(ctx, {g.dq, in.rope_table, in.rows.pos, c.num_attention_heads, Direction::backward});
   ops::rope(ctx, {g.dk, in.rope_table, in.rows.pos, c.num_key_value_heads, Direction::backward});
-  ops::rmsnorm_backward(ctx, {g.dq,
-                              raw.q,
-                              weight(in, in.layer.q_norm),
-                              act.q_rstd,
-                              c.num_attention_heads,
-                              {},
-                              d.q,
-                              gradient(in, in.layer.q_norm)});
-  ops::rmsnorm_backward(ctx, {g.dk,
-                              raw.k,
-                              weight(in, in.layer.k_norm),
-                              act.k_rstd,
-                              c.num_key_value_heads,
-                              {},
-                              d.k,
-                              gradient(in, in.layer.k_norm)});
+  ops::norm_backward(ctx, {g.dq,
+                           raw.q,
+                           weight(in, in.layer.q_norm),
+                           act.q_rstd,
+                           c.num_attention_heads,
+                           {},
+                           d.q,
+                           gradient(in, in.layer.q_norm)});
+  ops::norm_backward(ctx, {g.dk,
+                           raw.k,
+                           weight(in, in.layer.k_norm),
+                           act.k_rstd,
+                           c.num_key_value_heads,
+                           {},
+                           d.k,
+                           gradient(in, in.layer.k_norm)});
 }
 
 }  // namespace

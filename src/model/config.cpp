@@ -23,7 +23,7 @@ constexpr int kMaxDepth = 32;
 struct SizeField {
   const char* name;
   int64_t ModelConfig::*member;
-  int64_t max;
+  int64_t max, min = 1;
 };
 constexpr std::array<SizeField, 8> kSizes = {{
     {"vocab_size", &ModelConfig::vocab_size, int64_t{1} << 24},
@@ -38,7 +38,7 @@ constexpr std::array<SizeField, 8> kSizes = {{
 
 // Only of families whose MLP is a mixture of experts.
 constexpr std::array<SizeField, 3> kExpertSizes = {{
-    {"num_experts", &ModelConfig::num_experts, 4096},
+    {"num_experts", &ModelConfig::num_experts, 4096, 2},
     {"num_experts_per_tok", &ModelConfig::num_experts_per_tok, 4096},
     {"moe_intermediate_size", &ModelConfig::moe_intermediate_size, int64_t{1} << 22},
 }};
@@ -59,7 +59,7 @@ struct Document {
   const std::string& origin;
 
   /// The field's value, or nullptr when it is absent or null.
-  [[nodiscard]] const json* find(const char* field) const {
+  [[nodiscard]] const json* find(std::string_view field) const {
     const auto it = root.find(field);
     return it == root.end() || it->is_null() ? nullptr : &*it;
   }
@@ -114,14 +114,14 @@ void check_architecture(const Document& doc, const ModelFamily& family) {
 
 void check_limits(const Document& doc, const ModelFamily& family) {
   for (const FieldLimit& limit : family.limits()) {
-    const auto it = doc.root.find(limit.field);
-    if (it == doc.root.end()) continue;
+    const json* value = doc.find(limit.field);
+    if (value == nullptr) continue;
     const json allowed = json::parse(limit.allowed);
-    const json list = it->is_array() ? *it : json::array({*it});
-    for (const json& value : list) {
-      if (value == allowed) continue;
+    const json list = value->is_array() ? *value : json::array({*value});
+    for (const json& entry : list) {
+      if (entry == allowed) continue;
       fail(ErrorCode::unsupported, "{}: {}={} is not supported, only {}: {}", doc.origin, limit.field,
-           shown(value), limit.allowed, limit.why);
+           shown(entry), limit.allowed, limit.why);
     }
   }
 }
@@ -223,10 +223,9 @@ void check_experts(const ModelConfig& c, const ModelFamily& family) {
     const int64_t value = c.*field.member;
     require(experts || value == 0, "{}={} but family {} has no experts; it must be 0", field.name, value,
             family.name);
-    require(!experts || (value >= 1 && value <= field.max), "{}={} must be between 1 and {}", field.name,
-            value, field.max);
+    require(!experts || (value >= field.min && value <= field.max), "{}={} must be between {} and {}",
+            field.name, value, field.min, field.max);
   }
-  require(!experts || c.num_experts >= 2, "num_experts={} must be at least 2", c.num_experts);
   require(c.num_experts_per_tok <= c.num_experts, "num_experts_per_tok={} must not exceed num_experts={}",
           c.num_experts_per_tok, c.num_experts);
 }
@@ -244,7 +243,8 @@ void ModelConfig::validate() const {
   const ModelFamily& row = model_family(family);
   for (const SizeField& field : kSizes) {
     const int64_t value = this->*field.member;
-    require(value >= 1 && value <= field.max, "{}={} must be between 1 and {}", field.name, value, field.max);
+    require(value >= field.min && value <= field.max, "{}={} must be between {} and {}", field.name, value,
+            field.min, field.max);
   }
   require(num_attention_heads % num_key_value_heads == 0,
           "num_attention_heads={} must be a multiple of num_key_value_heads={}", num_attention_heads,

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "model/layer_build.h"
+#include "model/route_tape.h"
 #include "modules/grouped_linear.h"
 
 namespace minite {
@@ -27,6 +28,7 @@ struct RouterActivations {
   TensorView expert, row_of, slot_of;  ///< [T,k], [T,k], [1,T k] i32
   TensorView offset;                   ///< [1,E+1] i32
   TensorView packed, out;              ///< [R,D] inputs and outputs of the experts
+  RouteTape tape;                      ///< of this layer: router replay
 
   [[nodiscard]] static std::span<int32_t> ints(const TensorView& t) {
     return {t.as<int32_t>(), static_cast<size_t>(t.size())};

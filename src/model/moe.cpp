@@ -122,7 +122,8 @@ void Experts::route(const Context& ctx, int layer, MlpActivations& a) const {
   ctx.observe(layer, "router", r.logits);
   const auto expert = RouterActivations::ints(r.expert), row_of = RouterActivations::ints(r.row_of),
              slot_of = RouterActivations::ints(r.slot_of);
-  ops::route(ctx, {r.logits, top_k_, kind_, r.prob, expert, r.weight});
+  ops::route(ctx, {r.logits, top_k_, kind_, r.prob, expert, r.weight, r.tape.replay, r.tape.live});
+  r.tape.record(expert, r.weight);
   ops::dispatch(ctx, {expert, RouterActivations::ints(r.offset), row_of, slot_of});
   ops::permute(ctx, {a.normed, slot_of, r.packed});
 }
@@ -131,7 +132,7 @@ void Experts::forward(const Context& ctx, int layer, const Weights& weights, con
                       MlpActivations& a, const TensorView& out) const {
   const RouterActivations& r = a.router;
   a.in.x = mid;
-  ops::rmsnorm(ctx, {mid, weights.parameters()[norm_p_].weight, eps_, 1, a.normed, a.in.rstd});
+  ops::norm(ctx, {mid, weights.parameters()[norm_p_].weight, eps_, 1, a.normed, a.in.rstd});
   ctx.observe(layer, "mlp_norm", a.normed);
   route(ctx, layer, a);
   const Groups groups = r.groups();
@@ -190,8 +191,8 @@ void Experts::backward(const Context& ctx, Arena& temp, const Weights& weights, 
   gate_up_.backward(ctx, temp, w.dgate_up, groups, saved, gate_up_w_, packed_grad, p[gate_up_p_].grad);
   ops::combine(ctx, {packed_grad, row_of, {}, g.dnormed});
   router_backward(ctx, weights, a, w, g);
-  ops::rmsnorm_backward(
-      ctx, {g.dnormed, a.in.x, p[norm_p_].weight, a.in.rstd, 1, g.dout, g.dmid, p[norm_p_].grad});
+  ops::norm_backward(ctx,
+                     {g.dnormed, a.in.x, p[norm_p_].weight, a.in.rstd, 1, g.dout, g.dmid, p[norm_p_].grad});
   temp.rewind(mark);
 }
 

@@ -28,8 +28,8 @@ void fill_rope_table(const TensorView& table, double theta) {
 }
 
 Network::Network(const Weights& weights, WeightCache& cache, const std::vector<ResolvedLinear>& resolved,
-                 const OpTable& table, const Policy& policy)
-    : weights_(&weights), table_(&table) {
+                 const OpTable& table, const Policy& policy, KvFormat kv)
+    : weights_(&weights), table_(&table), kv_format_(kv) {
   const ModelConfig& c = config();
   for (int i = 0; i < static_cast<int>(c.num_hidden_layers); ++i) {
     layers_.push_back(make_layer(i, cache, resolved, policy));
@@ -125,6 +125,35 @@ Activations Network::place(Arena& arena, int64_t rows, int64_t scored, Keep keep
   return act;
 }
 
+KvStore Network::kv_store(size_t layer) const {
+  const ModelConfig& c = config();
+  const bool scaled = minite::kv_format(kv_format_).scaled;
+  return {nullptr,
+          compute(),
+          c.num_key_value_heads,
+          c.head_dim,
+          {},
+          kv_format_,
+          scaled ? weights_->kv_scales()[layer] : KvScale{}};
+}
+
+int64_t Network::kv_bytes(int64_t blocks) const {
+  const int64_t layer = blocks * kv_store(0).block_elements() * kv_element_size(kv_format_, compute());
+  return align_up(layer) * config().num_hidden_layers;
+}
+
+KvSet Network::kv_set(std::byte* memory, int64_t blocks, std::span<const int64_t> first_block) const {
+  const int64_t layer_bytes = kv_bytes(blocks) / config().num_hidden_layers;
+  KvSet set;
+  for (size_t layer = 0; layer < layers_.size(); ++layer) {
+    KvStore store = kv_store(layer);
+    store.data = memory + static_cast<int64_t>(layer) * layer_bytes;
+    store.first_block = first_block;
+    set.layers.push_back(store);
+  }
+  return set;
+}
+
 int64_t Network::scratch(int64_t rows, int64_t max_keys, int threads) const {
   int64_t bytes = std::max({logits_.scratch(kLogitRows, threads), dlogits_.scratch(kLogitRows, threads),
                             table_->attention_scratch(max_keys, config().head_dim, threads),
@@ -139,7 +168,8 @@ int64_t Network::scratch(int64_t rows, int64_t max_keys, int threads) const {
   return bytes;
 }
 
-TensorView Network::forward(const Context& ctx, const Rows& rows, const KvSet& kv, Activations& act) const {
+TensorView Network::forward(const Context& ctx, const Rows& rows, const KvSet& kv, Activations& act,
+                            const RouteTape& tape) const {
   const Parameter& embed = weights_->parameters()[embed_];
   TensorView x = act.embedded;
   ops::embedding(ctx, {rows.token, embed.weight, x});
@@ -148,6 +178,7 @@ TensorView Network::forward(const Context& ctx, const Rows& rows, const KvSet& k
     LayerActivations& a = act.layers[i];
     a.x = x;
     a.kv = kv.layers[i];
+    a.mlp.router.tape = tape.layer(i, rows.size() * config().num_experts_per_tok);
     const BlockInput in{*weights_, layers_[i], static_cast<int>(i), rows, rope_table_};
     block_forward(ctx, in, a);
     x = a.out;
@@ -159,7 +190,7 @@ void Network::gather(const Context& ctx, const TensorView& hidden, std::span<con
                      Activations& act) const {
   ops::embedding(ctx, {scored, hidden, act.scored});
   const TensorView weight = weights_->parameters()[final_norm_].weight;
-  ops::rmsnorm(ctx, {act.scored, weight, config().rms_norm_eps, 1, act.scored_normed, act.scored_rstd});
+  ops::norm(ctx, {act.scored, weight, config().rms_norm_eps, 1, act.scored_normed, act.scored_rstd});
   ctx.observe(-1, "final_norm", act.scored_normed);
 }
 
@@ -204,7 +235,7 @@ void Network::backward_head(const Context& ctx, Arena& temp, Activations& act, c
                lm_head.grad,
                Output::accumulate});
   }
-  ops::rmsnorm_backward(ctx, {dnormed, act.scored, norm.weight, act.scored_rstd, 1, {}, dnormed, norm.grad});
+  ops::norm_backward(ctx, {dnormed, act.scored, norm.weight, act.scored_rstd, 1, {}, dnormed, norm.grad});
   std::memset(dhidden.data, 0, static_cast<size_t>(dhidden.size() * dtype_size(compute())));
   const auto row_bytes = static_cast<size_t>(config().hidden_size * dtype_size(compute()));
   for (int64_t r = 0; r < scored; ++r) {
@@ -252,6 +283,7 @@ std::vector<std::string> Network::plans() const {
       for (std::string& line : lines) all.push_back(std::move(line));
     }
   }
+  all.push_back(fmt::format("attention: keys and values in {}", minite::kv_format(kv_format_).name));
   all.push_back("lm_head fprop: " + to_string(logits_));
   all.push_back("lm_head dgrad: " + to_string(dlogits_));
   return all;

@@ -57,9 +57,10 @@ class Activations {
 /// A model as one side runs it: recipe resolved, kernels planned, weights shared through the cache.
 class Network {
  public:
-  /// Throws when a layer's recipe cannot run on `table` or cannot keep `policy`; messages name the layer.
+  /// `kv` is the format of the keys and values that attention reads. Throws when a layer's recipe cannot run
+  /// on `table` or cannot keep `policy`; messages name the layer.
   Network(const Weights& weights, WeightCache& cache, const std::vector<ResolvedLinear>& resolved,
-          const OpTable& table, const Policy& policy);
+          const OpTable& table, const Policy& policy, KvFormat kv = KvFormat::bf16);
 
   /// Lays out activations for `rows` tokens of which `scored` get logits. The same function sizes the arena
   /// (a measuring arena) and fills it.
@@ -70,8 +71,9 @@ class Network {
   [[nodiscard]] int64_t scratch(int64_t rows, int64_t max_keys, int threads) const;
 
   /// Runs the blocks over `rows`; keys and values of the rows go to `kv`, and attention reads them from
-  /// there. Returns the last layer's output [T,D].
-  TensorView forward(const Context& ctx, const Rows& rows, const KvSet& kv, Activations& act) const;
+  /// there. Returns the last layer's output [T,D]. `tape` is for mixtures of experts.
+  TensorView forward(const Context& ctx, const Rows& rows, const KvSet& kv, Activations& act,
+                     const RouteTape& tape = {}) const;
   /// Gathers rows `scored` of `hidden` and applies the final norm; the result feeds logits().
   void gather(const Context& ctx, const TensorView& hidden, std::span<const int32_t> scored,
               Activations& act) const;
@@ -95,14 +97,17 @@ class Network {
   [[nodiscard]] const Weights& weights() const { return *weights_; }
   [[nodiscard]] DType compute() const { return weights_->compute(); }
   [[nodiscard]] std::vector<std::string> plans() const;
-  /// Elements of one key/value block of one layer.
-  [[nodiscard]] int64_t kv_block_elements() const {
-    return config().num_key_value_heads * 2 * kKeyBlock * config().head_dim;
-  }
+  [[nodiscard]] KvFormat kv_format() const { return kv_format_; }
+  /// Bytes of the keys and values of all layers with `blocks` key blocks each.
+  [[nodiscard]] int64_t kv_bytes(int64_t blocks) const;
+  /// Stores of all layers in `memory` of kv_bytes(blocks), with the scales that the weights have now.
+  /// `first_block` must outlive the result.
+  [[nodiscard]] KvSet kv_set(std::byte* memory, int64_t blocks, std::span<const int64_t> first_block) const;
 
   static constexpr int64_t kLogitRows = 512;  ///< rows of logits held at once
 
  private:
+  [[nodiscard]] KvStore kv_store(size_t layer) const;
   [[nodiscard]] LayerActivations place_layer(Arena& arena, const Layer& layer, int64_t rows, Keep keep,
                                              const SharedActivations& shared) const;
   [[nodiscard]] Layer make_layer(int index, WeightCache& cache, const std::vector<ResolvedLinear>& resolved,
@@ -114,6 +119,7 @@ class Network {
   std::vector<Layer> layers_;
   GemmPlan logits_, dlogits_;
   const OpTable* table_;
+  KvFormat kv_format_;
   int64_t embed_, final_norm_, lm_head_;
   Buffer rope_memory_;
   TensorView rope_table_;  ///< [positions, head_dim]: cosines, sines

@@ -45,6 +45,7 @@ void round_to(const TensorView& master, const TensorView& weight) {
 Weights::Weights(const ModelConfig& config, DType compute, Purpose purpose)
     : config_(config), compute_(compute) {
   config_.validate();
+  kv_scales_.resize(static_cast<size_t>(config_.num_hidden_layers));
   for (ParameterSpec& spec : model_family(config_.family).parameters(config_)) {
     index_[spec.name] = static_cast<int64_t>(parameters_.size());
     parameters_.push_back({std::move(spec), {}, {}, {}, {}, {}});
@@ -109,6 +110,12 @@ int64_t Weights::parameter_count() const {
   int64_t count = 0;
   for (const Parameter& p : parameters_) count += p.weight.size();
   return count;
+}
+
+void Weights::set_kv_scales(std::vector<KvScale> scales) {
+  if (scales.size() != kv_scales_.size())
+    fail(ErrorCode::internal, "{} scales of keys and values for {} layers", scales.size(), kv_scales_.size());
+  kv_scales_ = std::move(scales);
 }
 
 TensorView WeightCache::view(const TensorView& whole, const Part& part) const {
@@ -179,7 +186,7 @@ int64_t WeightCache::refresh(const Context& ctx) {
       continue;
     }
     const auto along = e->form == Form::codes ? Orientation::rows : Orientation::columns;
-    ops::quantize(ctx, {view(weights_->parameters()[e->part.parameter].weight, e->part), along, e->q});
+    ops::quantize(ctx, {view(weights_->parameters()[e->part.parameter].weight, e->part), along, e->q, {}});
     ++quantized;
   }
   version_ = weights_->version();

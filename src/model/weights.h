@@ -48,6 +48,11 @@ class Weights {
   [[nodiscard]] const Parameter& at(const std::string& name) const { return parameters_[index(name)]; }
   [[nodiscard]] int64_t parameter_count() const;
 
+  /// The static scales of FP8 keys and values by layer: 1 until a checkpoint says otherwise.
+  [[nodiscard]] const std::vector<KvScale>& kv_scales() const { return kv_scales_; }
+  /// One entry a layer.
+  void set_kv_scales(std::vector<KvScale> scales);
+
  private:
   void place(Arena& arena, Purpose purpose);
 
@@ -56,6 +61,7 @@ class Weights {
   Buffer memory_;
   std::vector<Parameter> parameters_;
   std::map<std::string, int64_t> index_;
+  std::vector<KvScale> kv_scales_;
   int64_t version_ = 0;
 };
 

@@ -12,7 +12,10 @@ template <class Of>
 std::vector<Operand> operands(std::span<const LinearWeights> w, const Of& of) {
   std::vector<Operand> all;
   all.reserve(w.size());
-  for (const LinearWeights& each : w) all.push_back(of(each));
+  for (const LinearWeights& each : w) {
+    require(each.bias.empty(), "GroupedLinear: biases are not implemented");
+    all.push_back(of(each));
+  }
   return all;
 }
 
@@ -26,7 +29,7 @@ int64_t longest(const Groups& groups) {
 
 void GroupedLinear::forward(const Context& ctx, const TensorView& x, const Groups& groups,
                             std::span<const LinearWeights> w, const TensorView& y, LinearSaved& saved) const {
-  if (each_.needs().quantized_x) ops::quantize(ctx, {x, Orientation::rows, saved.xq});
+  if (each_.needs().quantized_x) ops::quantize(ctx, {x, Orientation::rows, saved.xq, {}});
   forward_prequantized(ctx, x, groups, w, y, saved);
 }
 
@@ -49,7 +52,7 @@ void GroupedLinear::dgrad(const Context& ctx, Arena& temp, const TensorView& dy,
   Operand a = Operand::of(dy);
   if (spec.quantized()) {
     const QTensor q = temp.take_qtensor(spec, dy.rows, each_.n());
-    ops::quantize(ctx, {dy, Orientation::rows, q});
+    ops::quantize(ctx, {dy, Orientation::rows, q, each_.noise(ctx, Linear::Pass::dgrad)});
     a = Operand::of(q);
   }
   const auto b = operands(w, [&](const LinearWeights& each) {
@@ -61,7 +64,8 @@ void GroupedLinear::dgrad(const Context& ctx, Arena& temp, const TensorView& dy,
 }
 
 std::vector<Operand> GroupedLinear::columns(const Context& ctx, Arena& temp, const TensorView& x,
-                                            const Groups& groups, const QuantSpec& spec) const {
+                                            const Groups& groups, const QuantSpec& spec,
+                                            const Noise& noise) const {
   std::vector<Operand> all(static_cast<size_t>(groups.count()));
   std::vector<QTensor> codes(all.size());
   for (int64_t g = 0; g < groups.count(); ++g) {
@@ -69,23 +73,23 @@ std::vector<Operand> GroupedLinear::columns(const Context& ctx, Arena& temp, con
     const TensorView part = x.slice_rows(groups.begin(g), groups.rows(g));
     all[i] = Operand::of(part, Orientation::columns);
     if (!spec.quantized() || part.rows == 0) continue;
-    codes[i] = temp.take_qtensor(spec, x.cols, part.rows);
+    codes[i] = temp.take_qtensor(spec, x.cols, spec.stored_cols(part.rows));
     all[i] = Operand::of(codes[i]);
   }
-  if (spec.quantized()) ops::group_quantize(ctx, {x, groups, Orientation::columns, codes});
+  if (spec.quantized()) ops::group_quantize(ctx, {x, groups, Orientation::columns, codes, noise});
   return all;
 }
 
 void GroupedLinear::wgrad(const Context& ctx, Arena& temp, const TensorView& dy, const Groups& groups,
                           const LinearSaved& saved, const TensorView& dw) const {
   const QLinearParams& p = each_.params();
-  const auto a = columns(ctx, temp, dy, groups, p.wgrad.a);
+  const auto a = columns(ctx, temp, dy, groups, p.wgrad.a, each_.noise(ctx, Linear::Pass::wgrad));
   TensorView x = saved.x;
   if (!each_.needs().saved_x) {
     x = temp.take_tensor(compute_, dy.rows, each_.k());
     ops::dequantize(ctx, {saved.xq, x});
   }
-  const auto b = columns(ctx, temp, x, groups, p.wgrad.b);
+  const auto b = columns(ctx, temp, x, groups, p.wgrad.b, {});
   ops::group_wgrad(ctx, each_.wgrad_plan(longest(groups)), {a, b, dw});
 }
 
@@ -105,7 +109,7 @@ int64_t GroupedLinear::backward_bytes(int64_t rows) const {
   const int64_t groups = std::min(num_gemms_, rows);
   const auto codes = [&](const QuantSpec& spec, int64_t r) {
     return spec.quantized()
-               ? QTensor::bytes(spec, r, rows) + groups * (QTensor::bytes(spec, r, 1) + 4 * kAlignment)
+               ? QTensor::bytes(spec, r, rows) + groups * (QTensor::bytes(spec, r, 16) + 4 * kAlignment)
                : int64_t{0};
   };
   const QLinearParams& p = each_.params();

@@ -58,13 +58,20 @@ GemmPlan Linear::wgrad_plan(int64_t rows) const {
   const QLinearParams& p = params();
   return plan_gemm(*table_,
                    {operand_format(p.wgrad.a, compute_), operand_format(p.wgrad.b, compute_),
-                    accumulator(compute_), k(), rows},
+                    accumulator(compute_), k(), p.wgrad.a.stored_cols(rows)},
                    Policy{Policy::Kind::fastest, {}}, resolved_.module.name + " wgrad");
+}
+
+Noise Linear::noise(const Context& ctx, Pass pass) const {
+  // FNV-1a of the module's name; the low bits count the pass and, in wgrad, the group.
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (const char c : resolved_.module.name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3u;
+  return {ctx.noise, (hash << 32) | (uint64_t{static_cast<uint8_t>(pass)} << 31)};
 }
 
 void Linear::forward(const Context& ctx, const TensorView& x, const LinearWeights& w, const TensorView& y,
                      LinearSaved& saved) const {
-  if (needs_.quantized_x) ops::quantize(ctx, {x, Orientation::rows, saved.xq});
+  if (needs_.quantized_x) ops::quantize(ctx, {x, Orientation::rows, saved.xq, {}});
   forward_prequantized(ctx, x, w, y, saved);
 }
 
@@ -72,7 +79,7 @@ void Linear::forward_prequantized(const Context& ctx, const TensorView& x, const
                                   const TensorView& y, LinearSaved& saved) const {
   const Operand a = needs_.quantized_x ? Operand::of(saved.xq) : Operand::of(x);
   const Operand b = needs_.quantized_w ? Operand::of(w.fprop) : Operand::of(w.dense);
-  ops::gemm(ctx, fprop_, {a, b, {}, y, Output::overwrite});
+  ops::gemm(ctx, fprop_, {a, b, w.bias, y, Output::overwrite});
   saved.x = x;
 }
 
@@ -82,7 +89,7 @@ void Linear::dgrad(const Context& ctx, Arena& temp, const TensorView& dy, const 
   Operand a = Operand::of(dy);
   if (p.dgrad.a.quantized()) {
     const QTensor q = temp.take_qtensor(p.dgrad.a, dy.rows, n());
-    ops::quantize(ctx, {dy, Orientation::rows, q});
+    ops::quantize(ctx, {dy, Orientation::rows, q, noise(ctx, Pass::dgrad)});
     a = Operand::of(q);
   }
   // w is [N,K] and N is contracted: a dense weight is read by columns, codes are those of w^T.
@@ -98,8 +105,8 @@ void Linear::wgrad(const Context& ctx, Arena& temp, const TensorView& dy, const 
   const int64_t rows = dy.rows;
   Operand a = Operand::of(dy, Orientation::columns);
   if (p.wgrad.a.quantized()) {
-    const QTensor q = temp.take_qtensor(p.wgrad.a, n(), rows);
-    ops::quantize(ctx, {dy, Orientation::columns, q});
+    const QTensor q = temp.take_qtensor(p.wgrad.a, n(), p.wgrad.a.stored_cols(rows));
+    ops::quantize(ctx, {dy, Orientation::columns, q, noise(ctx, Pass::wgrad)});
     a = Operand::of(q);
   }
   TensorView x = saved.x;
@@ -109,15 +116,19 @@ void Linear::wgrad(const Context& ctx, Arena& temp, const TensorView& dy, const 
   }
   Operand b = Operand::of(x, Orientation::columns);
   if (p.wgrad.b.quantized()) {
-    const QTensor q = temp.take_qtensor(p.wgrad.b, k(), rows);
-    ops::quantize(ctx, {x, Orientation::columns, q});
+    const QTensor q = temp.take_qtensor(p.wgrad.b, k(), p.wgrad.b.stored_cols(rows));
+    ops::quantize(ctx, {x, Orientation::columns, q, {}});
     b = Operand::of(q);
   }
   ops::gemm(ctx, wgrad_plan(rows), {a, b, {}, dw, Output::accumulate});
 }
 
 void Linear::backward(const Context& ctx, Arena& temp, const TensorView& dy, const LinearSaved& saved,
-                      const LinearWeights& w, const TensorView& dx, const TensorView& dw) const {
+                      const LinearWeights& w, const TensorView& dx, const TensorView& dw,
+                      const TensorView& dbias) const {
+  require(w.bias.empty() == dbias.empty(), "{}: a bias and the place of its gradient belong together",
+          resolved_.module.name);
+  if (!dbias.empty()) ops::bias_backward(ctx, {dy, dbias});
   const int64_t mark = temp.mark();
   wgrad(ctx, temp, dy, saved, dw);
   temp.rewind(mark);
@@ -128,7 +139,7 @@ void Linear::backward(const Context& ctx, Arena& temp, const TensorView& dy, con
 int64_t Linear::backward_bytes(int64_t rows) const {
   const QLinearParams& p = params();
   const auto codes = [](const QuantSpec& spec, int64_t r, int64_t c) {
-    return spec.quantized() ? align_up(QTensor::bytes(spec, r, c)) : int64_t{0};
+    return spec.quantized() ? align_up(QTensor::bytes(spec, r, spec.stored_cols(c))) : int64_t{0};
   };
   const int64_t dense = needs_.saved_x ? 0 : align_up(rows * k() * dtype_size(compute_));
   return std::max(codes(p.dgrad.a, rows, n()),
@@ -145,26 +156,29 @@ std::vector<std::string> Linear::plans() const {
           resolved_.module.name + " dgrad: " + to_string(dgrad_)};
 }
 
-void LayerNormLinear::forward(const Context& ctx, const TensorView& x, const TensorView& norm_weight,
-                              float eps, const LinearWeights& w, const TensorView& normed,
-                              const TensorView& y, Saved& saved) const {
+void LayerNormLinear::forward(const Context& ctx, const TensorView& x, const NormParams& norm, float eps,
+                              const LinearWeights& w, const TensorView& normed, const TensorView& y,
+                              Saved& saved) const {
   saved.x = x;
-  const RmsNormArgs norm{x, norm_weight, eps, 1, normed, saved.rstd};
+  const NormArgs args{x, norm.weight, eps, 1, normed, saved.rstd, norm_, norm.bias, saved.mean};
   if (!linear_.needs().quantized_x) {
-    ops::rmsnorm(ctx, norm);
+    ops::norm(ctx, args);
     linear_.forward(ctx, normed, w, y, saved.linear);
     return;
   }
-  ops::rmsnorm_quantize(ctx, {norm, saved.linear.xq});
+  ops::norm_quantize(ctx, {args, saved.linear.xq});
   linear_.forward_prequantized(ctx, normed, w, y, saved.linear);
 }
 
 void LayerNormLinear::backward(const Context& ctx, Arena& temp, const TensorView& dy, const Saved& saved,
-                               const TensorView& norm_weight, const LinearWeights& w,
-                               const TensorView& dnormed, const TensorView& residual, const TensorView& dx,
-                               const TensorView& dw, const TensorView& dnorm_weight) const {
-  linear_.backward(ctx, temp, dy, saved.linear, w, dnormed, dw);
-  ops::rmsnorm_backward(ctx, {dnormed, saved.x, norm_weight, saved.rstd, 1, residual, dx, dnorm_weight});
+                               const NormParams& norm, const LinearWeights& w, const TensorView& dnormed,
+                               const TensorView& residual, const TensorView& dx, const TensorView& dw,
+                               const NormParams& dnorm, const TensorView& dbias) const {
+  require(norm.bias.empty() == dnorm.bias.empty(),
+          "{}: a norm's bias and the place of its gradient belong together", linear_.resolved().module.name);
+  linear_.backward(ctx, temp, dy, saved.linear, w, dnormed, dw, dbias);
+  ops::norm_backward(ctx, {dnormed, saved.x, norm.weight, saved.rstd, 1, residual, dx, dnorm.weight, norm_,
+                           saved.mean, dnorm.bias});
 }
 
 }  // namespace minite

@@ -18,6 +18,7 @@ struct LinearWeights {
   QTensor fprop;           ///< w quantized along K; empty when fprop reads `dense`
   QTensor dgrad;           ///< w^T [K,N] quantized along N; empty when dgrad reads a dense w
   TensorView dequantized;  ///< [N,K] decoded fprop codes, for OperandSource::dequantized
+  TensorView bias;         ///< [1,N] f32 (f64 for f64), or absent
 };
 
 /// What the backward pass needs of the input.
@@ -45,10 +46,11 @@ class Linear {
   /// The same when saved.xq already holds the codes of x (a fused producer wrote them).
   void forward_prequantized(const Context& ctx, const TensorView& x, const LinearWeights& w,
                             const TensorView& y, LinearSaved& saved) const;
-  /// dx = dy w, dw += dy^T x. `temp` gives working memory of backward_bytes(T), returned before the call
-  /// ends.
+  /// dx = dy w, dw += dy^T x, and with a bias dbias += column sums of dy. `temp` gives working memory of
+  /// backward_bytes(T), returned before the call ends.
   void backward(const Context& ctx, Arena& temp, const TensorView& dy, const LinearSaved& saved,
-                const LinearWeights& w, const TensorView& dx, const TensorView& dw) const;
+                const LinearWeights& w, const TensorView& dx, const TensorView& dw,
+                const TensorView& dbias = {}) const;
 
   [[nodiscard]] int64_t backward_bytes(int64_t rows) const;
   /// Scratch that the three plans need for `rows` tokens.
@@ -60,6 +62,9 @@ class Linear {
   [[nodiscard]] const GemmPlan& fprop_plan() const { return fprop_; }
   [[nodiscard]] const GemmPlan& dgrad_plan() const { return dgrad_; }
   [[nodiscard]] GemmPlan wgrad_plan(int64_t rows) const;
+  /// Random bits of stochastic rounding of dy in one product, apart from those of every other module.
+  enum class Pass : uint8_t { dgrad, wgrad };
+  [[nodiscard]] Noise noise(const Context& ctx, Pass pass) const;
   [[nodiscard]] int64_t n() const { return resolved_.module.n; }
   [[nodiscard]] int64_t k() const { return resolved_.module.k; }
   /// The forward and dgrad plans in words; wgrad depends on the rows and is planned on the same backend.
@@ -78,31 +83,44 @@ class Linear {
   GemmPlan fprop_, dgrad_;
 };
 
-/// RMSNorm followed by Linear; the norm's output goes straight to codes when the recipe quantizes x.
+/// The learned part of a norm, or its gradient.
+struct NormParams {
+  TensorView weight;  ///< [1,K]
+  TensorView bias;    ///< [1,K], or absent; LayerNorm only
+
+  NormParams(const TensorView& w, const TensorView& b = {}) : weight(w), bias(b) {}
+};
+
+/// A norm followed by Linear; the norm's output goes straight to codes when the recipe quantizes x.
 class LayerNormLinear {
  public:
-  LayerNormLinear(const ResolvedLinear& resolved, DType compute, const OpTable& table, const Policy& policy)
-      : linear_(resolved, compute, table, policy) {}
+  LayerNormLinear(const ResolvedLinear& resolved, DType compute, const OpTable& table, const Policy& policy,
+                  const NormSpec& norm = {})
+      : linear_(resolved, compute, table, policy), norm_(norm) {}
 
   struct Saved {
     TensorView x;     ///< [T,K] input of the norm
     TensorView rstd;  ///< [T,1]
     LinearSaved linear;
+    TensorView mean;  ///< [T,1]; LayerNorm only
   };
-  /// `normed` [T,K] receives the norm's output. saved.rstd and saved.linear.xq are placed by the caller.
-  void forward(const Context& ctx, const TensorView& x, const TensorView& norm_weight, float eps,
+  /// `normed` [T,K] receives the norm's output. saved.rstd, saved.mean and saved.linear.xq are placed by the
+  /// caller; without a backward pass the first two may be absent.
+  void forward(const Context& ctx, const TensorView& x, const NormParams& norm, float eps,
                const LinearWeights& w, const TensorView& normed, const TensorView& y, Saved& saved) const;
   /// dx includes `residual` (the gradient that bypassed the layer), added before dx is rounded. `dnormed`
   /// [T,K] is working memory.
   void backward(const Context& ctx, Arena& temp, const TensorView& dy, const Saved& saved,
-                const TensorView& norm_weight, const LinearWeights& w, const TensorView& dnormed,
+                const NormParams& norm, const LinearWeights& w, const TensorView& dnormed,
                 const TensorView& residual, const TensorView& dx, const TensorView& dw,
-                const TensorView& dnorm_weight) const;
+                const NormParams& dnorm, const TensorView& dbias = {}) const;
 
   [[nodiscard]] const Linear& linear() const { return linear_; }
+  [[nodiscard]] const NormSpec& norm() const { return norm_; }
 
  private:
   Linear linear_;
+  NormSpec norm_;
 };
 
 }  // namespace minite

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "minite/format.h"
+#include "minite/kv_format.h"
 #include "minite/tensor.h"
 
 namespace minite {
@@ -24,13 +25,16 @@ inline constexpr int64_t kKeyBlock = 64;
 
 /// Keys and values of one layer, in the format that attention reads. A sequence owns consecutive blocks
 /// of 64 positions from first_block[seq]. In a block, for each KV head: K transposed [head_dim, 64], then
-/// V [64, head_dim]: scores run over keys in lanes, the PV product over head_dim in lanes.
+/// V [64, head_dim]: scores run over keys in lanes, the PV product over head_dim in lanes. Elements are of
+/// `dtype`, or codes (e4m3) when the format is scaled.
 struct KvStore {
   void* data = nullptr;
-  DType dtype = DType::bf16;
+  DType dtype = DType::bf16;  ///< of the tensors that ops exchange with the store
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
   std::span<const int64_t> first_block;
+  KvFormat format = KvFormat::bf16;
+  KvScale scale{};  ///< of keys and of values; 1 unless the format is scaled
 
   [[nodiscard]] int64_t head_elements() const { return 2 * kKeyBlock * head_dim; }
   [[nodiscard]] int64_t block_elements() const { return kv_heads * head_elements(); }
@@ -49,11 +53,19 @@ struct KvStore {
 /// Which way a matrix is read: as it is, or transposed.
 enum class Orientation : uint8_t { rows, columns };
 
-/// out = Q(x) along the rows of x ([M,K] -> [M,K]) or along its columns ([M,K] -> [K,M]).
+/// Random bits of stochastic rounding: block b of output row r draws Philox(seed, r * scale_stride + b,
+/// stream), one byte an element. `stream` tells tensors of one seed apart.
+struct Noise {
+  uint64_t seed = 0, stream = 0;
+};
+
+/// out = Q(x) along the rows of x ([M,K] -> [M,K]) or along its columns ([M,K] -> [K,M]). With a rotation, M
+/// is rounded up to 16 in `out` and x must be read by columns.
 struct QuantizeArgs {
   TensorView x;  ///< [M, K] bf16 or f32
   Orientation along = Orientation::rows;
-  QTensor out;  ///< out.spec says how
+  QTensor out;       ///< out.spec says how
+  Noise noise = {};  ///< for Rounding::stochastic
 };
 
 /// y = D(q), decoded in the convention's order and rounded once to y's dtype.
@@ -91,28 +103,44 @@ enum class Output : uint8_t { overwrite, accumulate };
 /// column, plus bias, plus y when accumulating; one rounding to y's dtype.
 struct GemmArgs {
   Operand a, b;
-  TensorView bias;  ///< [1, N] f32 or absent
+  TensorView bias;  ///< [1, N] f32 (f64 for a f64 y) or absent
   TensorView y;     ///< [M, N]; must not overlap the operands
   Output output = Output::overwrite;
 };
 
 // --- norm, rope, attention -------------------------------------------------------------------------
 
-/// y = x / sqrt(mean(x^2) + eps) * weight, over `groups` equal pieces of each row (heads for QK-norm).
-struct RmsNormArgs {
+/// What a norm takes out of a row: the root mean square alone, or the mean and the standard deviation.
+enum class NormKind : uint8_t { rmsnorm, layernorm };
+/// What a norm's weight holds: the factor, or the factor - 1 (Transformer Engine's zero_centered_gamma).
+enum class Gamma : uint8_t { plain, zero_centered };
+struct NormSpec {
+  NormKind kind = NormKind::rmsnorm;
+  Gamma gamma = Gamma::plain;
+};
+
+/// y = (x - mean) / sqrt(mean((x - mean)^2) + eps) * weight (+ bias), over `groups` equal pieces of each row
+/// (heads for QK-norm). RMSNorm has no mean (0 in the formula) and no bias.
+struct NormArgs {
   TensorView x;       ///< [T, groups*D]
   TensorView weight;  ///< [1, D], dtype of x
   float eps = 0;
   int64_t groups = 1;
   TensorView y;     ///< [T, groups*D]; may be x
   TensorView rstd;  ///< [T, groups] accumulator dtype (f32; f64 for f64), or absent
+  NormSpec spec{};
+  TensorView bias{};  ///< [1, D], dtype of x, or absent
+  TensorView mean{};  ///< as rstd
 };
-struct RmsNormBackwardArgs {
+struct NormBackwardArgs {
   TensorView dy, x, weight, rstd;
   int64_t groups = 1;
   TensorView residual;  ///< [T, groups*D] or absent: gradient added to dx before its rounding
   TensorView dx;        ///< [T, groups*D]; may be dy or residual
   TensorView dweight;   ///< [1, D] f32 (f64), accumulated: rows ascending, groups ascending
+  NormSpec spec{};
+  TensorView mean{};   ///< as the forward pass gave it; LayerNorm only
+  TensorView dbias{};  ///< as dweight; absent without a bias
 };
 
 /// Rotates pairs (i, i + D/2) of each head in place by the angle of the row's position.
@@ -141,7 +169,8 @@ struct AttentionArgs {
   TensorView o;    ///< [T, heads*D]
   TensorView lse;  ///< [T, heads] accumulator dtype, or absent: log-sum-exp of the scaled scores
 };
-/// Needs every position of every sequence in the batch, each sequence from position 0.
+/// Needs every position of every sequence in the batch, each sequence from position 0. dk and dv are the
+/// gradients of the rounded keys and values: rounding to the store's format is straight through.
 struct AttentionBackwardArgs {
   TensorView dout, q, o, lse;
   std::span<const int32_t> seq, pos;
@@ -164,9 +193,14 @@ struct SwigluBackwardArgs {
 struct AddArgs {
   TensorView a, b, y;
 };
+/// dbias[n] += dy[m, n], rows ascending: the gradient of a product's bias.
+struct BiasBackwardArgs {
+  TensorView dy;     ///< [T, N]
+  TensorView dbias;  ///< [1, N] f32 (f64), accumulated
+};
 /// Fused producers: the op's output goes straight to codes while a row is in cache. `y` is always written.
-struct RmsNormQuantizeArgs {
-  RmsNormArgs norm;
+struct NormQuantizeArgs {
+  NormArgs norm;
   QTensor out;
 };
 struct SwigluQuantizeArgs {

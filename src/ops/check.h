@@ -35,6 +35,11 @@ inline void check_ids(std::string_view op, std::string_view name, std::span<cons
     fail(ErrorCode::invalid_argument, "{}: {}[{}] = {} is outside [0, {})", op, name, i, values[i], limit);
   }
 }
+/// A fused producer writes codes of an activation, row by row.
+inline void check_producer(std::string_view op, const QuantSpec& spec) {
+  require(spec.rounding == Rounding::nearest && spec.rotation == Rotation::none,
+          "{}: {} has sr or rht, which are for gradients and wgrad operands", op, to_string(spec));
+}
 inline void check_scratch(std::string_view op, std::span<std::byte> scratch, int64_t need) {
   if (static_cast<int64_t>(scratch.size()) >= need) return;
   fail(ErrorCode::internal, "{}: needs {} bytes of scratch, the context has {}", op, need, scratch.size());

@@ -12,6 +12,7 @@ struct Context {
   ThreadPool* pool = nullptr;
   Probe* probe = nullptr;        ///< null: nobody listens
   std::span<std::byte> scratch;  ///< large enough for every plan that runs in this context
+  uint64_t noise = 0;            ///< seed of stochastic rounding: a new one for every backward pass
 
   [[nodiscard]] Exec exec() const { return {pool, scratch}; }
   void observe(int layer, std::string_view module, const TensorView& value) const {

@@ -7,16 +7,27 @@
 namespace minite::ops {
 namespace {
 
-void check_norm(std::string_view op, const TensorView& x, const TensorView& weight, int64_t groups) {
-  require(groups > 0 && x.cols % groups == 0, "{}: {} columns do not split into {} groups", op, x.cols,
-          groups);
-  check_shape(op, "weight", weight, 1, x.cols / groups, x.dtype);
+void check_norm(std::string_view op, const NormArgs& args) {
+  const TensorView& x = args.x;
+  require(args.groups > 0 && x.cols % args.groups == 0, "{}: {} columns do not split into {} groups", op,
+          x.cols, args.groups);
+  check_shape(op, "weight", args.weight, 1, x.cols / args.groups, x.dtype);
+  check_shape(op, "y", args.y, x.rows, x.cols, x.dtype);
+  check_optional(op, "rstd", args.rstd, x.rows, args.groups, accumulator(x.dtype));
+  require(args.spec.kind == NormKind::layernorm || (args.bias.empty() && args.mean.empty()),
+          "{}: RMSNorm has no bias and no mean", op);
+  check_optional(op, "bias", args.bias, 1, x.cols / args.groups, x.dtype);
+  check_optional(op, "mean", args.mean, x.rows, args.groups, accumulator(x.dtype));
 }
 
 void check_kv(std::string_view op, const KvStore& kv, int64_t heads) {
   require(kv.kv_heads > 0 && heads % kv.kv_heads == 0, "{}: {} heads do not share {} key/value heads evenly",
           op, heads, kv.kv_heads);
   require(kv.head_dim > 0 && kv.head_dim <= 256, "{}: head_dim={} must be in [1, 256]", op, kv.head_dim);
+  const bool good = is_kv_scale(kv.scale.k) && is_kv_scale(kv.scale.v);
+  require(kv_format(kv.format).scaled ? good : kv.scale == KvScale{},
+          "{}: k_scale={} and v_scale={} do not fit keys and values in {}", op, kv.scale.k, kv.scale.v,
+          kv_format(kv.format).name);
 }
 
 int64_t max_keys(std::span<const int32_t> pos) {
@@ -25,31 +36,32 @@ int64_t max_keys(std::span<const int32_t> pos) {
 
 }  // namespace
 
-void rmsnorm(const Context& ctx, const RmsNormArgs& args) {
-  check_norm("rmsnorm", args.x, args.weight, args.groups);
-  check_shape("rmsnorm", "y", args.y, args.x.rows, args.x.cols, args.x.dtype);
-  check_optional("rmsnorm", "rstd", args.rstd, args.x.rows, args.groups, accumulator(args.x.dtype));
-  ctx.table->rmsnorm(args, ctx.exec());
+void norm(const Context& ctx, const NormArgs& args) {
+  check_norm("norm", args);
+  ctx.table->norm(args, ctx.exec());
 }
 
-void rmsnorm_backward(const Context& ctx, const RmsNormBackwardArgs& args) {
+void norm_backward(const Context& ctx, const NormBackwardArgs& args) {
   const TensorView& x = args.x;
-  check_norm("rmsnorm_backward", x, args.weight, args.groups);
-  check_shape("rmsnorm_backward", "dy", args.dy, x.rows, x.cols, x.dtype);
-  check_shape("rmsnorm_backward", "dx", args.dx, x.rows, x.cols, x.dtype);
-  check_optional("rmsnorm_backward", "residual", args.residual, x.rows, x.cols, x.dtype);
-  check_shape("rmsnorm_backward", "rstd", args.rstd, x.rows, args.groups, accumulator(x.dtype));
-  check_shape("rmsnorm_backward", "dweight", args.dweight, 1, x.cols / args.groups, accumulator(x.dtype));
-  ctx.table->rmsnorm_backward(args, ctx.exec());
+  check_norm("norm_backward", {x, args.weight, 0, args.groups, args.dx, args.rstd, args.spec, {}, args.mean});
+  check_shape("norm_backward", "dy", args.dy, x.rows, x.cols, x.dtype);
+  check_optional("norm_backward", "residual", args.residual, x.rows, x.cols, x.dtype);
+  check_shape("norm_backward", "rstd", args.rstd, x.rows, args.groups, accumulator(x.dtype));
+  check_shape("norm_backward", "dweight", args.dweight, 1, x.cols / args.groups, accumulator(x.dtype));
+  const bool layernorm = args.spec.kind == NormKind::layernorm;
+  require(layernorm ? !args.mean.empty() : args.dbias.empty(),
+          "norm_backward: LayerNorm needs the mean; RMSNorm has no bias");
+  check_optional("norm_backward", "dbias", args.dbias, 1, x.cols / args.groups, accumulator(x.dtype));
+  ctx.table->norm_backward(args, ctx.exec());
 }
 
-void rmsnorm_quantize(const Context& ctx, const RmsNormQuantizeArgs& args) {
-  check_norm("rmsnorm_quantize", args.norm.x, args.norm.weight, args.norm.groups);
-  check_shape("rmsnorm_quantize", "y", args.norm.y, args.norm.x.rows, args.norm.x.cols, args.norm.x.dtype);
+void norm_quantize(const Context& ctx, const NormQuantizeArgs& args) {
+  check_norm("norm_quantize", args.norm);
   require(args.out.rows == args.norm.x.rows && args.out.cols == args.norm.x.cols,
-          "rmsnorm_quantize: codes are {}x{}, expected {}x{}", args.out.rows, args.out.cols, args.norm.x.rows,
+          "norm_quantize: codes are {}x{}, expected {}x{}", args.out.rows, args.out.cols, args.norm.x.rows,
           args.norm.x.cols);
-  ctx.table->rmsnorm_quantize(args, ctx.exec());
+  check_producer("norm_quantize", args.out.spec);
+  ctx.table->norm_quantize(args, ctx.exec());
 }
 
 void rope(const Context& ctx, const RopeArgs& args) {
@@ -121,6 +133,7 @@ void swiglu_quantize(const Context& ctx, const SwigluQuantizeArgs& args) {
   require(args.out.rows == args.act.y.rows && args.out.cols == args.act.y.cols,
           "swiglu_quantize: codes are {}x{}, expected {}x{}", args.out.rows, args.out.cols, args.act.y.rows,
           args.act.y.cols);
+  check_producer("swiglu_quantize", args.out.spec);
   ctx.table->swiglu_quantize(args, ctx.exec());
 }
 
@@ -128,6 +141,11 @@ void add(const Context& ctx, const AddArgs& args) {
   check_shape("add", "a", args.a, args.y.rows, args.y.cols, args.y.dtype);
   check_shape("add", "b", args.b, args.y.rows, args.y.cols, args.y.dtype);
   ctx.table->add(args, ctx.exec());
+}
+
+void bias_backward(const Context& ctx, const BiasBackwardArgs& args) {
+  check_shape("bias_backward", "dbias", args.dbias, 1, args.dy.cols, accumulator(args.dy.dtype));
+  ctx.table->bias_backward(args, ctx.exec());
 }
 
 }  // namespace minite::ops

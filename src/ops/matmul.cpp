@@ -29,7 +29,11 @@ void check_operand(std::string_view name, const Operand& x, FormatId planned, in
 void quantize(const Context& ctx, const QuantizeArgs& args) {
   check_source("quantize", args.x);
   const bool rows = args.along == Orientation::rows;
-  check_quantized("quantize", args.out, rows ? args.x.rows : args.x.cols, rows ? args.x.cols : args.x.rows);
+  const QuantSpec& spec = args.out.spec;
+  require(!rows || spec.rotation == Rotation::none,
+          "quantize: {} rotates tokens, so x must be read by columns", to_string(spec));
+  check_quantized("quantize", args.out, rows ? args.x.rows : args.x.cols,
+                  spec.stored_cols(rows ? args.x.cols : args.x.rows));
   ctx.table->quantize(args, ctx.exec());
 }
 
@@ -45,7 +49,7 @@ void gemm(const Context& ctx, const GemmPlan& plan, const GemmArgs& args) {
   check_operand("b", args.b, p.b, p.k);
   require(args.b.rows() == p.n, "qgemm: b has {} rows, planned for N={}", args.b.rows(), p.n);
   check_shape("qgemm", "y", args.y, args.a.rows(), p.n, p.y);
-  check_optional("qgemm", "bias", args.bias, 1, p.n, DType::f32);
+  check_optional("qgemm", "bias", args.bias, 1, p.n, accumulator(p.y));
   check_scratch("qgemm", ctx.scratch, plan.scratch(args.y.rows, ctx.pool->threads()));
   if (args.y.size() == 0) return;
   plan.table->gemm(args, ctx.exec());

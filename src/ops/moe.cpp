@@ -1,5 +1,7 @@
 // Mixture of experts: arguments checked, then run. Products by group are one plan, run group after group.
+#include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "ops/check.h"
 #include "ops/ops.h"
@@ -24,7 +26,7 @@ int64_t check_slots(std::string_view op, int64_t packed, int64_t tokens) {
 }
 
 /// One product of a group: a plan for the largest depth serves every depth below.
-void run_group(const Context& ctx, const GemmPlan& plan, const GemmArgs& args) {
+void check_product(const GemmPlan& plan, const GemmArgs& args) {
   const GemmProblem& p = plan.problem;
   require(args.a.depth() == args.b.depth() && args.a.depth() <= p.k,
           "group_qgemm: a has K={} and b K={}, planned for K={} at most", args.a.depth(), args.b.depth(),
@@ -32,7 +34,6 @@ void run_group(const Context& ctx, const GemmPlan& plan, const GemmArgs& args) {
   require(args.b.rows() == p.n, "group_qgemm: b has {} rows, planned for N={}", args.b.rows(), p.n);
   require(args.a.format() == p.a && args.b.format() == p.b, "group_qgemm: {} x {}, planned for {} x {}",
           format(args.a.format()).name, format(args.b.format()).name, format(p.a).name, format(p.b).name);
-  plan.table->gemm(args, ctx.exec());
 }
 
 Operand slice(const Operand& x, int64_t begin, int64_t rows) {
@@ -40,7 +41,31 @@ Operand slice(const Operand& x, int64_t begin, int64_t rows) {
                        : Operand::of(x.dense.slice_rows(begin, rows));
 }
 
+/// A token's replayed experts are all -1, or different and in range.
+void check_replay(std::span<const int32_t> replay, int64_t top_k, int64_t experts) {
+  for (size_t begin = 0; begin < replay.size(); begin += static_cast<size_t>(top_k)) {
+    const auto slots = replay.subspan(begin, static_cast<size_t>(top_k));
+    const std::string fault = replay_fault(slots, experts);
+    if (fault.empty()) continue;
+    fail(ErrorCode::invalid_argument, "route: replay of token {} is [{}]: {}",
+         begin / static_cast<size_t>(top_k), fmt::join(slots, ", "), fault);
+  }
+}
+
 }  // namespace
+
+std::string replay_fault(std::span<const int32_t> slots, int64_t experts) {
+  const auto absent = std::count(slots.begin(), slots.end(), -1);
+  if (absent == static_cast<std::ptrdiff_t>(slots.size())) return {};
+  if (absent > 0) return "some slots are -1 and some are not; -1 means that the whole row was not recorded";
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i] < 0 || slots[i] >= experts)
+      return fmt::format("expert {} of slot {} is outside [0, {})", slots[i], i, experts);
+    if (std::count(slots.begin(), slots.end(), slots[i]) > 1)
+      return fmt::format("expert {} stands twice", slots[i]);
+  }
+  return {};
+}
 
 void route(const Context& ctx, const RouteArgs& args) {
   const int64_t t = args.logits.rows, experts = args.logits.cols;
@@ -51,6 +76,11 @@ void route(const Context& ctx, const RouteArgs& args) {
   check_shape("route", "prob", args.prob, t, experts, dtype);
   check_shape("route", "weight", args.weight, t, args.top_k, dtype);
   check_count("route", "expert", args.expert.size(), t * args.top_k);
+  if (!args.live.empty()) check_count("route", "live", args.live.size(), t * args.top_k);
+  if (!args.replay.empty()) {
+    check_count("route", "replay", args.replay.size(), t * args.top_k);
+    check_replay(args.replay, args.top_k, experts);
+  }
   ctx.table->route(args, ctx.exec());
 }
 
@@ -123,8 +153,10 @@ void group_quantize(const Context& ctx, const GroupQuantizeArgs& args) {
   for (int64_t g = 0; g < args.groups.count(); ++g) {
     const int64_t rows = args.groups.rows(g);
     if (rows == 0) continue;
-    quantize(ctx,
-             {args.x.slice_rows(args.groups.begin(g), rows), args.along, args.out[static_cast<size_t>(g)]});
+    quantize(ctx, {args.x.slice_rows(args.groups.begin(g), rows),
+                   args.along,
+                   args.out[static_cast<size_t>(g)],
+                   {args.noise.seed, args.noise.stream + static_cast<uint64_t>(g)}});
   }
 }
 
@@ -134,16 +166,18 @@ void group_gemm(const Context& ctx, const GemmPlan& plan, const GroupGemmArgs& a
   require(args.a.along == Orientation::rows, "group_qgemm: a must be packed along rows");
   check_shape("group_qgemm", "y", args.y, args.a.rows(), plan.problem.n, plan.problem.y);
   check_scratch("group_qgemm", ctx.scratch, plan.scratch(args.y.rows, ctx.pool->threads()));
+  std::vector<GemmArgs> products;
   for (int64_t g = 0; g < args.groups.count(); ++g) {
     const int64_t begin = args.groups.begin(g), rows = args.groups.rows(g);
     if (rows == 0) continue;
-    run_group(ctx, plan,
-              {slice(args.a, begin, rows),
-               args.b[static_cast<size_t>(g)],
-               {},
-               args.y.slice_rows(begin, rows),
-               Output::overwrite});
+    products.push_back({slice(args.a, begin, rows),
+                        args.b[static_cast<size_t>(g)],
+                        {},
+                        args.y.slice_rows(begin, rows),
+                        Output::overwrite});
+    check_product(plan, products.back());
   }
+  plan.table->gemms(products, ctx.exec());
 }
 
 void group_wgrad(const Context& ctx, const GemmPlan& plan, const GroupWgradArgs& args) {
@@ -154,12 +188,15 @@ void group_wgrad(const Context& ctx, const GemmPlan& plan, const GroupWgradArgs&
   const int64_t n = args.y.rows / groups;
   check_shape("group_wgrad", "y", args.y, args.y.rows, plan.problem.n, plan.problem.y);
   check_scratch("group_wgrad", ctx.scratch, plan.scratch(n, ctx.pool->threads()));
+  std::vector<GemmArgs> products;
   for (int64_t g = 0; g < groups; ++g) {
     const Operand &a = args.a[static_cast<size_t>(g)], &b = args.b[static_cast<size_t>(g)];
     if (a.depth() == 0) continue;
     require(a.rows() == n, "group_wgrad: a of group {} has {} rows, expected {}", g, a.rows(), n);
-    run_group(ctx, plan, {a, b, {}, args.y.slice_rows(g * n, n), Output::accumulate});
+    products.push_back({a, b, {}, args.y.slice_rows(g * n, n), Output::accumulate});
+    check_product(plan, products.back());
   }
+  plan.table->gemms(products, ctx.exec());
 }
 
 }  // namespace minite::ops

@@ -22,6 +22,8 @@ enum class ExpertWeights : uint8_t {
 };
 
 /// prob = softmax(logits) over all experts; the k experts with the largest logits, ties to the lowest index.
+/// Router replay takes recorded experts instead; probabilities, weights and their gradients stay those of the
+/// live logits, over all experts.
 struct RouteArgs {
   TensorView logits;  ///< [T,E] f32 (f64)
   int64_t top_k = 0;  ///< in [1, E]
@@ -29,6 +31,9 @@ struct RouteArgs {
   TensorView prob;            ///< [T,E] f32 (f64) out
   std::span<int32_t> expert;  ///< [T*k] out, by slot
   TensorView weight;          ///< [T,k] f32 (f64) out
+  /// [T*k] by slot, or empty: what `expert` becomes; k times -1 leaves the token to its logits.
+  std::span<const int32_t> replay = {};
+  std::span<int32_t> live = {};  ///< [T*k] by slot out, or empty: the experts of the logits, best first
 };
 /// dlogits from the gradient of the weights, and of the load-balancing loss of router_balance() times
 /// `balance`, whose loads count as constants.
@@ -92,6 +97,7 @@ struct GroupQuantizeArgs {
   Groups groups;
   Orientation along = Orientation::rows;
   std::span<const QTensor> out;  ///< [E]; that of an empty group is not touched
+  Noise noise = {};              ///< group g draws from stream + g
 };
 /// Rows of group g of y = epilogue(a_g b_g^T).
 struct GroupGemmArgs {

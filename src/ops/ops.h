@@ -11,9 +11,9 @@ void dequantize(const Context& ctx, const DequantizeArgs& args);
 /// Runs `plan` on `args`; the operands must have the formats and sizes that were planned.
 void gemm(const Context& ctx, const GemmPlan& plan, const GemmArgs& args);
 
-void rmsnorm(const Context& ctx, const RmsNormArgs& args);
-void rmsnorm_backward(const Context& ctx, const RmsNormBackwardArgs& args);
-void rmsnorm_quantize(const Context& ctx, const RmsNormQuantizeArgs& args);
+void norm(const Context& ctx, const NormArgs& args);
+void norm_backward(const Context& ctx, const NormBackwardArgs& args);
+void norm_quantize(const Context& ctx, const NormQuantizeArgs& args);
 void rope(const Context& ctx, const RopeArgs& args);
 void kv_write(const Context& ctx, const KvWriteArgs& args);
 void attention(const Context& ctx, const AttentionArgs& args);
@@ -22,7 +22,10 @@ void swiglu(const Context& ctx, const SwigluArgs& args);
 void swiglu_backward(const Context& ctx, const SwigluBackwardArgs& args);
 void swiglu_quantize(const Context& ctx, const SwigluQuantizeArgs& args);
 void add(const Context& ctx, const AddArgs& args);
+void bias_backward(const Context& ctx, const BiasBackwardArgs& args);
 
+/// What is wrong with the replayed experts of one token, "" for nothing: all -1, or different and in range.
+[[nodiscard]] std::string replay_fault(std::span<const int32_t> slots, int64_t experts);
 void route(const Context& ctx, const RouteArgs& args);
 void route_backward(const Context& ctx, const RouteBackwardArgs& args);
 double router_balance(const Context& ctx, const TensorView& prob, const Groups& groups);

@@ -23,10 +23,15 @@ constexpr std::array<std::string_view, 2> kSourceWords = {"saved original", "dec
 std::string scale_domain(const QuantSpec& spec, std::string_view contracted) {
   const Format& row = format(spec.format);
   if (row.block == 0) return "none";
+  const bool tile = spec.blocks == BlockShape::tile;
   std::string text =
-      fmt::format("blocks of {} along {} ({})", row.block, contracted, to_string(row.block_scale));
+      tile ? fmt::format("tiles of {0} x {0} ({1})", row.block, to_string(row.block_scale))
+           : fmt::format("blocks of {} along {} ({})", row.block, contracted, to_string(row.block_scale));
+  if (spec.search != ScaleSearch::amax) text += fmt::format(" chosen by {}", to_string(spec.search));
   if (spec.outer != OuterScale::none)
     text += fmt::format(", {}", kOuterWords[static_cast<size_t>(spec.outer)]);
+  if (spec.rotation != Rotation::none) text += "; rotated by a 16-point Hadamard first";
+  if (spec.rounding != Rounding::nearest) text += "; stochastic rounding";
   return text;
 }
 
@@ -45,13 +50,22 @@ ProductDescription describe_product(const PassRow& row, const MatmulSpec& produc
 }
 
 /// Differences from Transformer Engine's nearest recipe, derived from the formats.
-std::vector<std::string> te_differences(const QLinearParams& params) {
+std::vector<std::string> te_differences(const RecipeSpec& recipe) {
   std::vector<std::string> result;
-  if (!params.fprop.b.quantized()) return result;
+  const QLinearParams& params = recipe.params;
+  if (recipe.te_equivalent.empty()) return result;
   if (params.fprop.b.outer == OuterScale::row) {
     result.emplace_back("w has one outer scale a row here, one a tensor there");
   }
+  if (params.fprop.b.blocks == BlockShape::tile && params.fprop.a.outer == OuterScale::row) {
+    result.emplace_back(
+        "x and dy have one outer scale a row here, one a tensor there (2D blocks and row scales exclude "
+        "each other there)");
+  }
   for (const auto& [pass, product] : {std::pair{"dgrad", &params.dgrad}, std::pair{"wgrad", &params.wgrad}}) {
+    if (product->a.rounding == Rounding::stochastic) {
+      result.push_back(fmt::format("{}: stochastic rounding draws other random bits", pass));
+    }
     if (!product->a.quantized() || product->a.format == params.fprop.a.format) continue;
     result.push_back(fmt::format("{} is {} here; there it is {}, as the forward product", pass,
                                  format(product->a.format).name, format(params.fprop.a.format).name));
@@ -73,13 +87,15 @@ RecipeDescription describe(const RecipeSpec& recipe) {
       d.row_local ? "yes: every activation scale lies inside one row, so a token's result does not depend on "
                     "the other tokens"
                   : "no: one activation scale spans several tokens, so a token's result depends on its batch";
-  d.te_differences = te_differences(params);
+  d.te_differences = te_differences(recipe);
   return d;
 }
 
 std::string to_text(const RecipeDescription& d) {
   const RecipeSpec& recipe = *d.recipe;
-  std::string text = fmt::format("{} ({})\n  {}\n\n", recipe.name, to_string(recipe.group), recipe.purpose);
+  std::string text = fmt::format("{} ({})\n  {}\n", recipe.name, to_string(recipe.group), recipe.purpose);
+  if (!recipe.alias.empty()) text += fmt::format("  also called {}\n", recipe.alias);
+  text += "\n";
   for (const ProductDescription& product : d.products) {
     text += fmt::format("{}   {}   contracts {}\n", product.pass, product.equation, product.contracted);
     for (const OperandDescription& operand : product.operands) {
@@ -96,7 +112,7 @@ std::string to_text(const RecipeDescription& d) {
     if (used) text += fmt::format("  {:<6} {}\n", row.name, row.layout);
   }
   text += fmt::format("\nbatch-invariant     {}\ntransformer engine  {}\n", d.batch_invariance,
-                      recipe.te_equivalent);
+                      recipe.te_equivalent.empty() ? "none" : recipe.te_equivalent);
   for (const std::string& difference : d.te_differences) text += fmt::format("  differs: {}\n", difference);
   return text;
 }
@@ -110,7 +126,7 @@ Coverage coverage(std::span<const ResolvedLinear> layers) {
   for (const ResolvedLinear& linear : layers) {
     const int64_t size = linear.module.n * linear.module.k * linear.module.count;
     c.parameters += size;
-    if (linear.params.fprop.a.quantized() && linear.params.fprop.b.quantized()) c.quantized += size;
+    if (linear.params.fprop.b.quantized()) c.quantized += size;
   }
   return c;
 }

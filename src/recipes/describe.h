@@ -44,7 +44,7 @@ struct RecipeDescription {
 /// How much of a model is quantized.
 struct Coverage {
   int64_t parameters = 0;  ///< of all linear layers, biases not counted
-  int64_t quantized = 0;   ///< of those whose fprop has a quantized weight and activation
+  int64_t quantized = 0;   ///< of those whose fprop reads quantized weights
   [[nodiscard]] double percent() const;
 };
 [[nodiscard]] Coverage coverage(std::span<const ResolvedLinear> layers);

@@ -98,6 +98,14 @@ void validate(const LossConfig& config) {
     require(mode.dual_clip, "clip_ratio_c = {} has no meaning with loss_mode={}; leave it out or change one",
             *config.clip_ratio_c, mode.name);
   }
+  check_number("tau_pos", config.tau_pos, config.tau_pos > 0.0, "a finite number > 0");
+  check_number("tau_neg", config.tau_neg, config.tau_neg > 0.0, "a finite number > 0");
+  if (config.opsm_delta)
+    check_number("opsm_delta", *config.opsm_delta, *config.opsm_delta >= 0.0, "a finite number >= 0");
+  require(!config.bypass_mode || !row_of(kRolloutIs, config.rollout_is).applied,
+          "bypass_mode=true puts l_sampler in the place of l_old, so rollout_is={} would correct twice; set "
+          "rollout_is=none, or bypass_mode=false",
+          name_of(config.rollout_is));
   const IsThreshold& threshold = config.rollout_is_threshold;
   check_number("rollout_is_threshold low", threshold.low, threshold.low >= 0.0, "a finite number >= 0");
   check_number("rollout_is_threshold high", threshold.high,

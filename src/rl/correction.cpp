@@ -15,16 +15,40 @@ void token_ratio(std::span<const double> logp_old, std::span<const double> logp_
   }
 }
 
+namespace {
+
+struct ResponseSum {
+  double log_ratio = 0.0;
+  std::int64_t tokens = 0;
+};
+ResponseSum response_sum(std::span<const double> logp_old, std::span<const double> logp_sampler,
+                         std::span<const std::uint8_t> mask) {
+  ResponseSum sum;
+  for (std::size_t t = 0; t < mask.size(); ++t) {
+    if (mask[t] == 0) continue;
+    sum.log_ratio += logp_old[t] - logp_sampler[t];
+    ++sum.tokens;
+  }
+  return sum;
+}
+
+void fill_valid(double value, std::span<const std::uint8_t> mask, std::span<double> out) {
+  for (std::size_t t = 0; t < mask.size(); ++t) {
+    if (mask[t] != 0) out[t] = value;
+  }
+}
+
+}  // namespace
+
 void sequence_ratio(std::span<const double> logp_old, std::span<const double> logp_sampler,
                     std::span<const std::uint8_t> mask, std::span<double> out) {
-  double sum = 0.0;
-  for (std::size_t t = 0; t < mask.size(); ++t) {
-    if (mask[t] != 0) sum += logp_old[t] - logp_sampler[t];
-  }
-  const double ratio = bounded_exp(sum);
-  for (std::size_t t = 0; t < mask.size(); ++t) {
-    if (mask[t] != 0) out[t] = ratio;
-  }
+  fill_valid(bounded_exp(response_sum(logp_old, logp_sampler, mask).log_ratio), mask, out);
+}
+
+void geometric_ratio(std::span<const double> logp_old, std::span<const double> logp_sampler,
+                     std::span<const std::uint8_t> mask, std::span<double> out) {
+  const ResponseSum sum = response_sum(logp_old, logp_sampler, mask);
+  if (sum.tokens > 0) fill_valid(bounded_exp(sum.log_ratio / static_cast<double>(sum.tokens)), mask, out);
 }
 
 double truncate_ratio(double ratio, const IsThreshold& threshold) {

@@ -1,7 +1,8 @@
 #pragma once
 // Corrections of the sampler's distribution: a ratio per token (rollout_is) and what happens to a ratio
 // outside its range (the threshold). The two tables combine freely:
-//   token x truncate = TIS, token x mask = IcePop, sequence x truncate = sequence TIS, sequence x mask.
+//   token x truncate = TIS, token x mask = IcePop, sequence x truncate = sequence TIS, sequence x mask,
+// and the same for the geometric mean.
 // A masked token keeps its place in every denominator.
 #include <array>
 #include <cstdint>
@@ -21,6 +22,9 @@ void token_ratio(std::span<const double> logp_old, std::span<const double> logp_
 void sequence_ratio(std::span<const double> logp_old, std::span<const double> logp_sampler,
                     std::span<const std::uint8_t> mask, std::span<double> out);
 
+void geometric_ratio(std::span<const double> logp_old, std::span<const double> logp_sampler,
+                     std::span<const std::uint8_t> mask, std::span<double> out);
+
 struct RolloutIsRow {
   RolloutIs id;
   std::string_view name;
@@ -34,7 +38,7 @@ struct RolloutIsRow {
 double token_mean_weight(const IsSums& sums, const Totals& totals);
 double response_mean_weight(const IsSums& sums, const Totals& totals);
 
-inline constexpr std::array<RolloutIsRow, 3> kRolloutIs = {{
+inline constexpr std::array<RolloutIsRow, 4> kRolloutIs = {{
     {RolloutIs::none, "none", "weight 1; the token ratio is only measured", token_ratio, false,
      token_mean_weight},
     {RolloutIs::token, "token", "rho_t = exp(l_old - l_sampler) of each token", token_ratio, true,
@@ -42,6 +46,10 @@ inline constexpr std::array<RolloutIsRow, 3> kRolloutIs = {{
     {RolloutIs::sequence, "sequence",
      "rho = exp(sum over the response of l_old - l_sampler), for all its tokens", sequence_ratio, true,
      response_mean_weight},
+    {RolloutIs::geometric, "geometric",
+     "rho = exp(mean over the response of l_old - l_sampler), for all its tokens; does not grow with the "
+     "length",
+     geometric_ratio, true, response_mean_weight},
 }};
 static_assert(rows_in_enum_order(kRolloutIs));
 

@@ -7,35 +7,40 @@ namespace minite::rl {
 namespace {
 
 std::unique_ptr<Network> make_network(const Weights& weights, WeightCache& cache, const RunConfig& config,
-                                      const std::string& recipe, const OpTable& table) {
+                                      const std::string& recipe, KvFormat kv, const OpTable& table) {
   const ModelConfig& model = weights.config();
   std::vector<Rule> rules;
   if (!config.rules.empty()) rules = parse_rules(config.rules, "rules");
   const auto resolved =
       resolve(recipe, rules, linear_modules(model), static_cast<int>(model.num_hidden_layers));
-  return std::make_unique<Network>(weights, cache, resolved, table, Policy::parse(config.sampler_policy));
+  return std::make_unique<Network>(weights, cache, resolved, table, Policy::parse(config.sampler_policy), kv);
 }
 
 }  // namespace
 
 void check_sides(const Weights& weights, const RunConfig& config, const Sides& sides, const OpTable& table) {
   WeightCache cache(weights);
-  (void)make_network(weights, cache, config, sides.learner_recipe, table);
-  (void)make_network(weights, cache, config, sides.sampler_recipe, table);
+  (void)make_network(weights, cache, config, sides.learner_recipe, config.learner_kv, table);
+  (void)make_network(weights, cache, config, sides.sampler_recipe, config.kv_cache, table);
 }
 
 Engine::Engine(Weights& weights, const RunConfig& config, const Sides& sides, const OpTable& table,
                ThreadPool& pool)
     : cache_(weights) {
-  const auto network = [&](const std::string& recipe) {
-    return make_network(weights, cache_, config, recipe, table);
+  const auto network = [&](const std::string& recipe, KvFormat kv) {
+    return make_network(weights, cache_, config, recipe, kv, table);
   };
-  learner_network_ = network(sides.learner_recipe);
-  if (sides.sampler_recipe != sides.learner_recipe) sampler_network_ = network(sides.sampler_recipe);
-  const Network& sampling = sampler_network_ ? *sampler_network_ : *learner_network_;
+  learner_network_ = network(sides.learner_recipe, config.learner_kv);
+  if (config.rl.rollout_staleness > 0) {
+    lagging_ = std::make_unique<Lagging>(weights);
+    lagging_->network =
+        make_network(lagging_->weights, lagging_->cache, config, sides.sampler_recipe, config.kv_cache, table);
+  } else if (sides.sampler_recipe != sides.learner_recipe || config.kv_cache != config.learner_kv) {
+    sampler_network_ = network(sides.sampler_recipe, config.kv_cache);
+  }
   learner_ = std::make_unique<Learner>(weights, *learner_network_, table, pool,
                                        LearnerLimits{config.micro_tokens, config.max_length});
-  sampler_ = std::make_unique<Sampler>(sampling, table, pool,
+  sampler_ = std::make_unique<Sampler>(sampling(), table, pool,
                                        SamplerLimits{config.sampler_sequences, config.max_length, 4096});
 }
 
@@ -43,18 +48,30 @@ Reference::Reference(const ModelConfig& model, const std::filesystem::path& chec
                      const RunConfig& config, const Sides& sides, const OpTable& table, ThreadPool& pool)
     : weights_(model, DType::bf16, Purpose::training), cache_(weights_) {
   (void)load_trainer(checkpoint, weights_);
-  network_ = make_network(weights_, cache_, config, sides.learner_recipe, table);
+  network_ = make_network(weights_, cache_, config, sides.learner_recipe, config.learner_kv, table);
   learner_ = std::make_unique<Learner>(weights_, *network_, table, pool,
                                        LearnerLimits{config.micro_tokens, config.max_length});
   cache_.refresh(learner_->context());
 }
 
+const Network& Engine::sampling() const {
+  if (lagging_) return *lagging_->network;
+  return sampler_network_ ? *sampler_network_ : *learner_network_;
+}
+
+void Engine::sample_at(const learn::WeightHistory& history, int64_t version) {
+  if (lagging_->version == version) return;
+  history.restore(version, lagging_->weights);
+  lagging_->cache.refresh(learner_->context());
+  lagging_->version = version;
+}
+
 std::vector<std::string> Engine::plans() const {
   std::vector<std::string> all;
   for (const std::string& line : learner_network_->plans()) all.push_back("learner " + line);
-  const Network& sampling = sampler_network_ ? *sampler_network_ : *learner_network_;
-  for (const std::string& line : sampling.plans()) {
-    if (line.find(" fprop: ") != std::string::npos) all.push_back("sampler " + line);
+  for (const std::string& line : sampling().plans()) {
+    const bool forward = line.find(" fprop: ") != std::string::npos || line.starts_with("attention: ");
+    if (forward) all.push_back("sampler " + line);
   }
   return all;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "learn/learner.h"
+#include "learn/weight_history.h"
 #include "rl/run_config.h"
 #include "sample/sampler.h"
 
@@ -22,15 +23,33 @@ class Engine {
 
   [[nodiscard]] Learner& learner() { return *learner_; }
   [[nodiscard]] Sampler& sampler() { return *sampler_; }
+  [[nodiscard]] const ModelConfig& model() const { return learner_network_->config(); }
+  /// Gives the sampler the weights of `version`; only with rl.rollout_staleness, which needs it before every
+  /// rollout.
+  void sample_at(const learn::WeightHistory& history, int64_t version);
   /// Quantizes the weights when they changed; returns how many tensors were quantized. Both sides see it.
   int64_t synchronize() { return cache_.refresh(learner_->context()); }
   /// The plans of both sides in words, for the record.
   [[nodiscard]] std::vector<std::string> plans() const;
 
  private:
+  /// The sampler's own weights, when they are not the learner's.
+  struct Lagging {
+    Weights weights;
+    WeightCache cache;
+    std::unique_ptr<Network> network;
+    int64_t version = -1;
+    explicit Lagging(const Weights& current)
+        : weights(current.config(), DType::bf16, Purpose::inference), cache(weights) {
+      weights.set_kv_scales(current.kv_scales());
+    }
+  };
+  [[nodiscard]] const Network& sampling() const;
+
   WeightCache cache_;
+  std::unique_ptr<Lagging> lagging_;
   std::unique_ptr<Network> learner_network_,
-      sampler_network_;  ///< sampler_network_ is null when both are equal
+      sampler_network_;  ///< sampler_network_ is null when both are equal, or when the sampler lags
   std::unique_ptr<Learner> learner_;
   std::unique_ptr<Sampler> sampler_;
 };

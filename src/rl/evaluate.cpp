@@ -64,18 +64,33 @@ double mean_weight(const Prepared& p) {
   return mean > 0.0 ? mean : 1.0;
 }
 
+// Whether off-policy sequence masking (DeepSeek-V3.2) drops the negative tokens of the response.
+bool is_off_policy(const Prepared& p, const Response& r, std::span<const double> old) {
+  if (!p.config.opsm_delta) return false;
+  double sum = 0.0;
+  for (std::int64_t t = 0; t < r.count; ++t) {
+    if (r.mask[t] != 0) sum += old[t] - r.logp[t];
+  }
+  return sum / static_cast<double>(p.response_tokens[r.index]) > *p.config.opsm_delta;
+}
+
 double policy(const Batch& batch, const Prepared& p, const Response& r, std::vector<TokenTerm>& terms,
               MetricSums& sums) {
   terms.assign(static_cast<std::size_t>(r.count), {});
-  const auto old = batch.logp_old.subspan(r.begin, r.count);
+  const auto old = (p.config.bypass_mode ? batch.logp_sampler : batch.logp_old).subspan(r.begin, r.count);
   row_of(kLossModes, p.config.loss_mode)
       .terms({r.logp, old, batch.advantage.subspan(r.begin, r.count), r.mask}, p.config, terms);
   const double z = denominator(p, static_cast<double>(p.response_units[r.index]),
                                static_cast<double>(p.totals.weight_units));
   const double mean = mean_weight(p);
+  const bool off_policy = is_off_policy(p, r, old);
   double loss = 0.0;
   for (std::int64_t t = 0; t < r.count; ++t) {
     if (r.mask[t] == 0) continue;
+    if (off_policy && batch.advantage[r.begin + t] < 0.0) {
+      terms[t].loss = terms[t].gradient = 0.0;
+      ++sums.opsm_masked;
+    }
     const TokenTerm& term = terms[t];
     const double weight = p.gate_units[r.begin + t] / z * (p.is_weight[r.begin + t] / mean);
     loss += weight * term.loss;
@@ -165,6 +180,7 @@ MetricSums& MetricSums::operator+=(const MetricSums& other) {
   kl_tokens += other.kl_tokens;
   clipped += other.clipped;
   clipped_lower += other.clipped_lower;
+  opsm_masked += other.opsm_masked;
   repair_active += other.repair_active;
   return *this;
 }

@@ -12,6 +12,7 @@
 #include "io/json_file.h"
 #include "io/manifest.h"
 #include "learn/checkpoint.h"
+#include "rl/alarms.h"
 #include "rl/summary.h"
 
 namespace minite::rl {
@@ -80,7 +81,8 @@ class Run {
         pool_(config.threads > 0 ? static_cast<int>(config.threads) : env_threads()),
         table_(backend(config.backend == "auto" ? env_backend() : config.backend)),
         weights_(make_model(config, *tokenizer_), DType::bf16, Purpose::training),
-        plan_(plan_stages(config)) {
+        plan_(plan_stages(config)),
+        history_(config.rl.rollout_staleness) {
     for (const StagePlan& stage : plan_) total_ += stage.steps;
     check();
     const std::string digest = problems_.digest();
@@ -113,6 +115,7 @@ class Run {
 
   void resume(const std::filesystem::path& path, const learn::Checkpoint& checkpoint) {
     state_ = load_trainer(checkpoint.path, weights_);
+    if (samples()) history_.load(checkpoint.path, weights_, state_.step);
     folder_.emplace(RunFolder::resume(path, checkpoint.global_step));
     if (config_.tensorboard) folder_->keep_event_log();
   }
@@ -135,6 +138,10 @@ class Run {
     require(config_.max_length <= model.max_position_embeddings,
             "max_length={} exceeds the model's max_position_embeddings={}", config_.max_length,
             model.max_position_embeddings);
+    require(model.num_experts > 0 || parse<RouterReplay>(config_.rl.router_replay) == RouterReplay::off,
+            "rl.router_replay={} replays experts, but the model has none (model.num_experts={}); set "
+            "rl.router_replay=off",
+            config_.rl.router_replay, model.num_experts);
     require_fit(*tokenizer_, model, config_.init);
     for (const StagePlan& stage : plan_) check_sides(weights_, config_, stage.sides, table_);
     for (int64_t i = 0; i < problems_.size(); ++i) {
@@ -149,13 +156,17 @@ class Run {
     Engine engine(weights_, config_, stage.sides, table_, pool_);
     engine.synchronize();
     record_plans(name, engine.plans());
-    observer_.message(fmt::format("{}: {} steps, learner {}, sampler {}, {} on {} threads", name, stage.steps,
-                                  stage.sides.learner_recipe, stage.sides.sampler_recipe, table_.name,
-                                  pool_.threads()));
+    observer_.message(fmt::format("{}: {} steps, learner {} (KV {}), sampler {} (KV {}), {} on {} threads",
+                                  name, stage.steps, stage.sides.learner_recipe,
+                                  kv_format(config_.learner_kv).name, stage.sides.sampler_recipe,
+                                  kv_format(config_.kv_cache).name, table_.name, pool_.threads()));
     const std::unique_ptr<Reference> reference = make_reference(stage);
-    const StageContext ctx{config_, problems_, *tokenizer_, engine, reference.get()};
+    const bool lagging = history_.depth() > 0 && samples();
+    const StageContext ctx{config_, problems_,       *tokenizer_,
+                           engine,  reference.get(), lagging ? &history_ : nullptr};
+    Alarms alarms(config_, stage.stage);
     while (state_.step < stage.steps) {
-      one_step(ctx, stage);
+      one_step(ctx, stage, alarms);
       const bool last = state_.step == stage.steps;
       if (last || state_.global_step % config_.checkpoint_every == 0) save();
     }
@@ -175,8 +186,12 @@ class Run {
     for (const Parameter& p : weights_.parameters()) {
       for (const TensorView& moment : {p.m, p.v}) std::fill_n(moment.as<float>(), moment.size(), 0.0f);
     }
+    history_.clear();
     state_ = {std::string(learn::stage_name(stage.stage)), 0, before, 0};
   }
+
+  /// Whether the stage of state_ samples.
+  [[nodiscard]] bool samples() const { return state_.stage != learn::stage_name(Stage::sft); }
 
   /// The checkpoint that RL starts from; `use` says in an error what needs it.
   [[nodiscard]] std::filesystem::path origin(std::string_view use) const {
@@ -209,19 +224,9 @@ class Run {
                                           checkpoint_path(state_.global_step).string()));
   }
 
-  /// A rejection that leaves less than half of the tokens is usually a threshold that forgot the length.
-  void warn_of_rejection(const StepRecord& record) {
-    const auto it = record.metrics.find("rollout_rs_masked_fraction");
-    if (warned_ || it == record.metrics.end() || it->second <= 0.5) return;
-    warned_ = true;
-    observer_.message(
-        fmt::format("warning: rollout_rs={} with rollout_rs_threshold={} rejects {:.0f} % of "
-                    "the tokens; sums over a response grow with its length",
-                    config_.rl.rollout_rs, config_.rl.rollout_rs_threshold, 100 * it->second));
-  }
-
-  void one_step(const StageContext& ctx, const StagePlan& stage) {
+  void one_step(const StageContext& ctx, const StagePlan& stage, Alarms& alarms) {
     StepRecord record;
+    if (samples()) history_.keep(state_.step, weights_);
     const auto version = weights_.version();
     try {
       record =
@@ -230,7 +235,6 @@ class Run {
       if (error.code() != ErrorCode::non_finite) throw;
       rethrow(error, weights_.version() != version);
     }
-    warn_of_rejection(record);
     ++state_.step;
     ++state_.global_step;
     ++state_.update;
@@ -239,12 +243,14 @@ class Run {
     folder_->write_metrics(id, record.metrics);
     folder_->write_timings(id, record.seconds);
     observer_.step(id, state_.global_step, total_, record);
+    for (const std::string& warning : alarms.check(state_.step, record.metrics)) observer_.message(warning);
   }
 
   void save() {
     folder_->save_checkpoint(state_.global_step, [&](const std::filesystem::path& path) {
       save_model(path, weights_);
       save_trainer(path, weights_, state_);
+      history_.save(path, weights_, state_.step);
       tokenizer_->save(path);
     });
     // Two for resuming, and the ends of SFT (where a contrast starts) and of RL (the product).
@@ -270,8 +276,8 @@ class Run {
   const OpTable& table_;
   Weights weights_;
   std::vector<StagePlan> plan_;
+  learn::WeightHistory history_;
   int64_t total_ = 0;
-  bool warned_ = false;
   TrainerState state_;
 };
 

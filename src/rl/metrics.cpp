@@ -1,5 +1,7 @@
 // The metric table of the loss: one row per number that it reports. step_metrics.h has the others.
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/fail.h"
 #include "minite/rl.h"
@@ -28,6 +30,7 @@ bool always(const Inputs&) { return true; }
 bool with_entropy(const Inputs& in) { return in.sums.entropy_tokens > 0; }
 bool with_kl(const Inputs& in) { return in.sums.kl_tokens > 0; }
 bool with_dual_clip(const Inputs& in) { return in.prepared.config.clip_ratio_c.has_value(); }
+bool with_opsm(const Inputs& in) { return in.prepared.config.opsm_delta.has_value(); }
 bool with_rejection(const Inputs& in) { return !in.prepared.config.rollout_rs.empty(); }
 bool with_triage(const Inputs& in) { return in.prepared.config.triage.enabled(); }
 bool with_gate(const Inputs& in) { return in.prepared.config.triage.gate.enable; }
@@ -52,6 +55,7 @@ constexpr std::string_view kTriage = "TRIAGE (arXiv:2610.07043)";
 constexpr std::string_view kOurs = "miniTE";
 constexpr std::string_view kNeedsKl = "rl.kl_loss_coef > 0";
 constexpr std::string_view kNeedsDualClip = "rl.clip_ratio_c > 1";
+constexpr std::string_view kNeedsOpsm = "rl.opsm_delta > 0";
 constexpr std::string_view kNeedsRejection = "rl.rollout_rs is not none";
 constexpr std::string_view kNeedsTriage = "rl.triage is on";
 
@@ -103,6 +107,18 @@ constexpr std::array kMetrics = {
         always,
         nullptr,
         &GapStats::response_max},
+    Row{{"gap_response_q95", "95 % quantile over responses of their mean |l_old - l_sampler|", "nat", kLower,
+         kPolicy, kPositive, kZeroWhenMatched, "", "", kOurs},
+        always,
+        nullptr,
+        &GapStats::response_q95},
+    Row{{"gap_response_q50", "median over responses of their mean |l_old - l_sampler|", "nat", kLower,
+         kPolicy, kPositive,
+         "exactly 0 with matched recipes; far below gap_response_max a few responses hold the gap", "", "",
+         kOurs},
+        always,
+        nullptr,
+        &GapStats::response_q50},
     Row{{"gap_q05", "5 % quantile of l_old - l_sampler", "nat", kHigher, kPolicy, kAny,
          "0 with matched recipes; a long negative tail is the first sign of trouble", "", "", kOurs},
         always,
@@ -113,11 +129,26 @@ constexpr std::array kMetrics = {
         always,
         nullptr,
         &GapStats::q01},
+    Row{{"gap_tail_fraction", "share of tokens with l_old - l_sampler < -6", "1", kLower, kPolicy, kShare,
+         kZeroWhenMatched, "", "", kOurs},
+        always,
+        nullptr,
+        &GapStats::tail_fraction},
+    Row{{"gap_within_fraction", "share of tokens with |l_old - l_sampler| < 0.05", "1", kHigher, kPolicy,
+         kShare, kOneWhenMatched, "", "", kOurs},
+        always,
+        nullptr,
+        &GapStats::within_fraction},
     Row{{"mismatch_kl", "k1 = mean of l_sampler - l_old, estimates KL(sampler || learner), may be negative",
          "nat", kLower, kPolicy, kAny, kZeroWhenMatched, "train/mis_kl", "rollout_corr/kl"},
         always,
         nullptr,
         &GapStats::k1},
+    Row{{"mismatch_k2_kl", "k2 = mean of (l_old - l_sampler)^2 / 2", "nat", kLower, kPolicy, kPositive,
+         kZeroWhenMatched, "", "", kOurs},
+        always,
+        nullptr,
+        &GapStats::k2},
     Row{{"mismatch_k3_kl", "k3 = mean of exp(x) - x - 1 with x = l_old - l_sampler clamped to +-20", "nat",
          kLower, kPolicy, kPositive, kZeroWhenMatched, "train/mis_k3_kl", "rollout_corr/k3_kl"},
         always,
@@ -138,8 +169,56 @@ constexpr std::array kMetrics = {
         always,
         nullptr,
         &GapStats::prob_abs_std},
-    Row{{"ois", "mean ratio of loss_mode: r = exp(l - l_old), of a whole response for gspo", "1", kNeutral,
-         kPolicy, kPositive, "exactly 1 with one update a rollout", "train/ois"},
+    Row{{"rollout_actor_probs_pearson_corr",
+         "correlation of exp(l_old) and exp(l_sampler); a side that is constant gives 1 if both agree, else "
+         "0",
+         "1", kHigher, kPolicy, "[-1, 1]", kOneWhenMatched, "", "training/rollout_actor_probs_pearson_corr",
+         ""},
+        always,
+        nullptr,
+        &GapStats::prob_pearson},
+    Row{{"token_mult_prob_error", "mean of exp |l_old - l_sampler|", "1", kLower, kPolicy, ">= 1",
+         "exactly 1 with matched recipes; an alarm above 1.05", "", "", "NeMo-RL"},
+        always,
+        nullptr,
+        &GapStats::mult_prob_error},
+    Row{{"chi2_token", "mean of exp(2 x) - 1 with x = l_old - l_sampler clamped to +-20", "1", kLower,
+         kPolicy, kAny, kZeroWhenMatched, "", "rollout_corr/chi2_token", ""},
+        always,
+        nullptr,
+        &GapStats::chi2_token},
+    Row{{"chi2_seq", "mean over responses of exp(2 x) - 1 with x = sum of l_old - l_sampler, clamped to +-20",
+         "1", kLower, kPolicy, kAny, kZeroWhenMatched, "", "rollout_corr/chi2_seq", ""},
+        always,
+        nullptr,
+        &GapStats::chi2_seq},
+    Row{{"training_ppl", "mean over responses of exp(-mean of l_old)", "1", kNeutral, kPolicy, ">= 1",
+         "equal to rollout_ppl with matched recipes", "", "rollout_corr/training_ppl", ""},
+        always,
+        nullptr,
+        &GapStats::training_ppl},
+    Row{{"rollout_ppl", "mean over responses of exp(-mean of l_sampler)", "1", kNeutral, kPolicy, ">= 1",
+         "falls slowly, as entropy_loss", "", "rollout_corr/rollout_ppl", ""},
+        always,
+        nullptr,
+        &GapStats::rollout_ppl},
+    Row{{"log_ppl_diff", "mean over responses of the mean of l_sampler - l_old", "nat", kLower, kPolicy, kAny,
+         kZeroWhenMatched, "", "rollout_corr/log_ppl_diff", ""},
+        always,
+        nullptr,
+        &GapStats::log_ppl_diff},
+    Row{{"log_ppl_abs_diff", "mean over responses of |mean of l_sampler - l_old|", "nat", kLower, kPolicy,
+         kPositive, kZeroWhenMatched, "", "rollout_corr/log_ppl_abs_diff", ""},
+        always,
+        nullptr,
+        &GapStats::log_ppl_abs_diff},
+    Row{{"ppl_ratio", "mean over responses of exp(mean of l_sampler - l_old)", "1", kLower, kPolicy,
+         kPositive, kOneWhenMatched, "", "rollout_corr/ppl_ratio", ""},
+        always,
+        nullptr,
+        &GapStats::ppl_ratio},
+    Row{{"ois", "mean ratio of loss_mode: r = exp(l - l_old), of a whole response for gspo and geo_mean", "1",
+         kNeutral, kPolicy, kPositive, "exactly 1 with one update a rollout", "train/ois"},
         always,
         [](const Inputs& in) { return in.per_token(in.sums.ratio); }},
     Row{{"tis",
@@ -156,6 +235,45 @@ constexpr std::array kMetrics = {
          "train/tis_abs"},
         always,
         [](const Inputs& in) { return in.per_token(in.prepared.is_sums.abs_error); }},
+    Row{{"rollout_is_std",
+         "standard deviation of rho before the threshold; verl holds rho in [1 / C, C] first", "1", kLower,
+         kPolicy, kPositive, kZeroWhenMatched, "", "rollout_corr/rollout_is_std"},
+        always,
+        [](const Inputs& in) {
+          const double mean = in.per_token(in.prepared.is_sums.ratio);
+          return std::sqrt(std::max(0.0, in.per_token(in.prepared.is_sums.ratio_square) - mean * mean));
+        }},
+    Row{{"rollout_is_min", "smallest rho before the threshold", "1", kHigher, kPolicy, kPositive,
+         kOneWhenMatched, "", "rollout_corr/rollout_is_min"},
+        always,
+        [](const Inputs& in) { return in.prepared.is_sums.ratio_min; }},
+    Row{{"rollout_is_max", "largest rho before the threshold", "1", kLower, kPolicy, kPositive,
+         kOneWhenMatched, "", "rollout_corr/rollout_is_max"},
+        always,
+        [](const Inputs& in) { return in.prepared.is_sums.ratio_max; }},
+    Row{{"rollout_is_ratio_fraction_high", "share of tokens whose rho is above the threshold", "1", kLower,
+         kPolicy, kShare, kZeroWhenMatched, "", "rollout_corr/rollout_is_ratio_fraction_high"},
+        always,
+        [](const Inputs& in) { return in.per_token(static_cast<double>(in.prepared.is_sums.above)); }},
+    Row{{"rollout_is_ratio_fraction_low",
+         "share of tokens whose rho is below the threshold's lower bound; verl takes 1 / C for that bound",
+         "1", kLower, kPolicy, kShare, kZeroWhenMatched, "", "rollout_corr/rollout_is_ratio_fraction_low"},
+        always,
+        [](const Inputs& in) { return in.per_token(static_cast<double>(in.prepared.is_sums.below)); }},
+    Row{{"rollout_is_eff_sample_size",
+         "1 / mean((w / mean w)^2) of the weights after the threshold, before rejection; 0 when all are 0; "
+         "verl holds weights at 1 / C or more first",
+         "1", kHigher, kPolicy, kShare, kOneWhenMatched, "", "rollout_corr/rollout_is_eff_sample_size"},
+        always,
+        [](const Inputs& in) {
+          const double sum = in.prepared.is_sums.weight,
+                       squares = in.per_token(in.prepared.is_sums.weight_square);
+          return squares > 0.0 ? in.per_token(sum) * in.per_token(sum) / squares : 0.0;
+        }},
+    Row{{"opsm_clipfrac", "share of tokens that off-policy sequence masking drops", "1", kLower, kPolicy,
+         kShare, "exactly 0 with one update a rollout", "", "", "DeepSeek-V3.2", kNeedsOpsm},
+        with_opsm,
+        [](const Inputs& in) { return in.per_token(static_cast<double>(in.sums.opsm_masked)); }},
     Row{{"rollout_rs_masked_fraction", "share of tokens that rollout_rs rejects", "1", kLower, kPolicy,
          kShare, "a few percent; above 0.5 a threshold is wrong", "",
          "rollout_corr/rollout_rs_masked_fraction", "", kNeedsRejection},

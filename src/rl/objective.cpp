@@ -63,6 +63,43 @@ void gspo_terms(const ResponseView& response, const LossConfig& config, std::spa
   }
 }
 
+void geo_mean_terms(const ResponseView& response, const LossConfig& config, std::span<TokenTerm> out) {
+  double sum = 0.0;
+  std::int64_t n = 0;
+  for (std::size_t t = 0; t < response.mask.size(); ++t) {
+    if (response.mask[t] == 0) continue;
+    const double x = response.logp_live[t] - response.logp_old[t], a = response.advantage[t];
+    const double held = a > 0.0   ? std::min(x, config.clip_ratio_high)
+                        : a < 0.0 ? std::max(x, -config.clip_ratio_low)
+                                  : x;
+    out[t].clipped = held != x;
+    sum += held;
+    ++n;
+  }
+  if (n == 0) return;
+  const double mean = sum / static_cast<double>(n);
+  const double ratio = std::exp(std::min(mean, kMaxSequenceLogRatio));
+  for (std::size_t t = 0; t < response.mask.size(); ++t) {
+    if (response.mask[t] == 0) continue;
+    out[t].ratio = ratio;
+    out[t].loss = -response.advantage[t] * ratio;
+    out[t].gradient = out[t].clipped || mean > kMaxSequenceLogRatio ? 0.0 : out[t].loss;
+  }
+}
+
+void sapo_terms(const ResponseView& response, const LossConfig& config, std::span<TokenTerm> out) {
+  for (std::size_t t = 0; t < response.mask.size(); ++t) {
+    if (response.mask[t] == 0) continue;
+    const double x = response.logp_live[t] - response.logp_old[t], a = response.advantage[t];
+    const double tau = a > 0.0 ? config.tau_pos : config.tau_neg;
+    TokenTerm& term = out[t];
+    term.ratio = bounded_exp(x);
+    const double gate = 1.0 / (1.0 + std::exp(-tau * (term.ratio - 1.0)));
+    term.loss = -a * gate * (4.0 / tau);
+    term.gradient = std::abs(x) > kLogRatioBound ? 0.0 : -a * 4.0 * gate * (1.0 - gate) * term.ratio;
+  }
+}
+
 void cispo_terms(const ResponseView& response, const LossConfig& config, std::span<TokenTerm> out) {
   const double low = std::max(0.0, 1.0 - config.clip_ratio_low);
   for (std::size_t t = 0; t < response.mask.size(); ++t) {

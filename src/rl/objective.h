@@ -31,6 +31,8 @@ struct TokenTerm {
 void vanilla_terms(const ResponseView& response, const LossConfig& config, std::span<TokenTerm> out);
 void gspo_terms(const ResponseView& response, const LossConfig& config, std::span<TokenTerm> out);
 void cispo_terms(const ResponseView& response, const LossConfig& config, std::span<TokenTerm> out);
+void geo_mean_terms(const ResponseView& response, const LossConfig& config, std::span<TokenTerm> out);
+void sapo_terms(const ResponseView& response, const LossConfig& config, std::span<TokenTerm> out);
 
 struct LossModeRow {
   LossMode id;
@@ -41,7 +43,7 @@ struct LossModeRow {
   bool dual_clip;  ///< clip_ratio_c has a meaning
 };
 
-inline constexpr std::array<LossModeRow, 3> kLossModes = {{
+inline constexpr std::array<LossModeRow, 5> kLossModes = {{
     {LossMode::vanilla, "vanilla",
      "PPO clip: max(-r A, -clip(r, 1 - clip_ratio_low, 1 + clip_ratio_high) A), for A < 0 at most "
      "-clip_ratio_c A",
@@ -54,10 +56,18 @@ inline constexpr std::array<LossModeRow, 3> kLossModes = {{
      "-c A l with c = clip(r, 1 - clip_ratio_low, 1 + clip_ratio_high) held constant; no lower bound when "
      "clip_ratio_low >= 1",
      cispo_terms, false},
+    {LossMode::geo_mean, "geo_mean",
+     "-A exp(mean over the response of x), x = log r held at clip_ratio_high for A > 0 and at "
+     "-clip_ratio_low "
+     "for A < 0",
+     geo_mean_terms, false},
+    {LossMode::sapo, "sapo",
+     "-A sigmoid(tau (r - 1)) 4 / tau with tau_pos for A > 0 and tau_neg for A <= 0: a soft clip", sapo_terms,
+     false},
 }};
 static_assert(rows_in_enum_order(kLossModes));
 
-inline constexpr std::array<ObjectivePreset, 5> kObjectives = {{
+inline constexpr std::array<ObjectivePreset, 7> kObjectives = {{
     {"grpo", "group-normalised advantage, PPO clip, mean inside a response, then over responses",
      AdvEstimator::grpo, LossMode::vanilla, LossAggMode::seq_mean_token_mean, 0.2, 0.28},
     {"dr_grpo",
@@ -70,6 +80,10 @@ inline constexpr std::array<ObjectivePreset, 5> kObjectives = {{
     {"cispo",
      "group-normalised advantage, detached clipped ratio without a lower bound, mean over all tokens",
      AdvEstimator::grpo, LossMode::cispo, LossAggMode::token_mean, 1.0, 0.28},
+    {"gmpo", "group-normalised advantage, geometric mean of clipped ratios of a response (arXiv:2507.20673)",
+     AdvEstimator::grpo, LossMode::geo_mean, LossAggMode::seq_mean_token_mean, 0.4, 0.4},
+    {"sapo", "group-normalised advantage, sigmoid in the place of the clip (arXiv:2511.20347)",
+     AdvEstimator::grpo, LossMode::sapo, LossAggMode::seq_mean_token_mean, 0.2, 0.28},
 }};
 
 }  // namespace minite::rl

@@ -8,6 +8,7 @@
 #include "rl/kl.h"
 #include "rl/objective.h"
 #include "rl/rejection.h"
+#include "rl/replay.h"
 #include "rl/triage.h"
 
 namespace minite::rl {
@@ -29,6 +30,7 @@ constexpr std::tuple kTables = {
     Table{"rollout_is", kRolloutIs},          Table{"rollout_rs", kRolloutRs},
     Table{"rollout_is outside", kOutOfRange}, Table{"normalization", kNormalizations},
     Table{"gate scope", kGateScopes},         Table{"repair scope", kRepairScopes},
+    Table{"router_replay", kRouterReplay},
 };
 
 template <class E, std::size_t I = 0>
@@ -86,6 +88,7 @@ MINITE_RL_OPTION(OutOfRange)
 MINITE_RL_OPTION(Normalization)
 MINITE_RL_OPTION(GateScope)
 MINITE_RL_OPTION(RepairScope)
+MINITE_RL_OPTION(RouterReplay)
 #undef MINITE_RL_OPTION
 
 std::span<const ObjectivePreset> objective_presets() { return kObjectives; }

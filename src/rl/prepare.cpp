@@ -1,4 +1,5 @@
 // Phase (a) of the loss: everything that is frozen for one update.
+#include <algorithm>
 #include <cmath>
 
 #include "core/fail.h"
@@ -8,6 +9,14 @@
 
 namespace minite::rl {
 namespace {
+
+void measure(double ratio, const IsThreshold& threshold, IsSums& sums) {
+  sums.ratio_square += ratio * ratio;
+  sums.ratio_min = std::min(sums.ratio_min, ratio);
+  sums.ratio_max = std::max(sums.ratio_max, ratio);
+  sums.above += ratio > threshold.high ? 1 : 0;
+  sums.below += ratio < threshold.low ? 1 : 0;
+}
 
 // Correction weights of one response. `out` holds the raw ratios in between. The sums are taken before the
 // rejection, which would otherwise hide what it rejects.
@@ -26,9 +35,11 @@ void correct(const Batch& batch, const LossConfig& config, std::int64_t begin, s
     const double ratio = out[t];
     sums.ratio += ratio;
     sums.abs_error += std::abs(ratio - 1.0);
+    measure(ratio, config.rollout_is_threshold, sums);
     out[t] = level.applied ? outside.weight(ratio, config.rollout_is_threshold) : 1.0;
     sums.changed += level.applied && out[t] != ratio ? 1 : 0;
     weight += out[t];
+    sums.weight_square += out[t] * out[t];
     ++valid;
   }
   sums.weight += weight;
@@ -82,6 +93,12 @@ IsSums& IsSums::operator+=(const IsSums& other) {
   abs_error += other.abs_error;
   weight += other.weight;
   response_weight += other.response_weight;
+  ratio_square += other.ratio_square;
+  weight_square += other.weight_square;
+  ratio_min = std::min(ratio_min, other.ratio_min);
+  ratio_max = std::max(ratio_max, other.ratio_max);
+  above += other.above;
+  below += other.below;
   changed += other.changed;
   rejected += other.rejected;
   rejected_responses += other.rejected_responses;

@@ -32,13 +32,14 @@ struct Draw {
   }
 };
 
-SampleParams sample_params(const RunConfig& c) {
+SampleParams sample_params(const RunConfig& c, const ModelConfig& model) {
   SampleParams params;
   params.temperature = static_cast<float>(c.rl.temperature);
   params.top_k = c.rl.top_k;
   params.top_p = static_cast<float>(c.rl.top_p);
   params.max_new_tokens = c.max_length;
   params.seed = c.seed;
+  params.return_routed_experts = model.num_experts > 0;
   return params;
 }
 
@@ -61,9 +62,10 @@ Rollout sample(const StageContext& ctx, const Draw& draw, StepRecord& record) {
       record.tokens += static_cast<int64_t>(requests.back().prompt.size());
     }
   }
-  const std::vector<Sample> samples = ctx.engine.sampler().generate(requests, sample_params(ctx.config));
+  std::vector<Sample> samples =
+      ctx.engine.sampler().generate(requests, sample_params(ctx.config, ctx.engine.model()));
   for (size_t i = 0; i < samples.size(); ++i) {
-    const Sample& s = samples[i];
+    Sample& s = samples[i];
     const auto length = static_cast<int64_t>(s.tokens.size());
     Sequence sequence{std::move(requests[i].prompt), 0};
     sequence.prompt = static_cast<int64_t>(sequence.tokens.size());
@@ -75,6 +77,7 @@ Rollout sample(const StageContext& ctx, const Draw& draw, StepRecord& record) {
     // A response that ran out of room has no answer, whatever its text says.
     r.rewards.push_back(s.finished ? tasks::reward(*problems[i], ctx.tokenizer.decode(s.tokens)) : 0.0);
     r.finished.push_back(s.finished ? 1 : 0);
+    if (!s.routes.empty()) r.routes.push_back(std::move(s.routes));
   }
   r.mask.assign(r.logp_sampler.size(), 1);
   record.tokens += r.offsets.back();
@@ -135,6 +138,7 @@ void Rollout::append(const Rollout& other, int64_t begin, int64_t end) {
   add(finished, other.finished, begin, end);
   add(logp_sampler, other.logp_sampler, first, last);
   add(mask, other.mask, first, last);
+  if (!other.routes.empty()) add(routes, other.routes, begin, end);
 }
 
 Rollout roll_out(const StageContext& ctx, learn::Stage stage, int64_t step, StepRecord& record) {

@@ -17,6 +17,7 @@ struct Rollout {
   std::vector<uint8_t> finished;       ///< [responses], 1: ended by itself
   std::vector<double> logp_sampler;    ///< [tokens]
   std::vector<uint8_t> mask;           ///< [tokens]
+  std::vector<Routes> routes;          ///< [responses], the sampler's experts; empty without experts
 
   [[nodiscard]] int64_t responses() const { return static_cast<int64_t>(rewards.size()); }
   /// Appends the responses [begin, end) of `other`.

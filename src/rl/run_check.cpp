@@ -43,6 +43,7 @@ void check_sizes(const RunConfig& c) {
       Range{"rl.overlong_buffer_len", n(c.rl.overlong_buffer_len), 0, n(c.max_length)},
       Range{"rl.ppo_epochs", n(c.rl.ppo_epochs), 1, 1000},
       Range{"rl.ppo_mini_batch_size", n(c.rl.ppo_mini_batch_size), 0, kMostSequences},
+      Range{"rl.rollout_staleness", n(c.rl.rollout_staleness), 0, 64},  // each keeps a copy of the masters
       Range{"contrast.steps", n(c.contrast.steps), 0, kMost},
   };
   check_ranges(ranges);
@@ -79,6 +80,42 @@ void check_rates(const RunConfig& c) {
   check_ranges(ranges);
 }
 
+/// Two settings that cannot both be meant.
+struct Pair {
+  std::string_view a, b;  ///< keys, as the message names them
+  bool (*contradict)(const RunConfig& c);
+  std::string_view why;  ///< and what to change
+};
+
+constexpr std::array kPairs = {
+    Pair{"rl.filter_groups", "rl.max_num_gen_batches",
+         [](const RunConfig& c) { return c.rl.filter_groups && c.rl.max_num_gen_batches < 2; },
+         "no rollout is left to replace prompts from; allow at least 2"},
+    Pair{"rl.overlong_buffer_len", "rl.overlong_penalty_factor",
+         [](const RunConfig& c) { return c.rl.overlong_buffer_len > 0 && c.rl.overlong_penalty_factor == 0; },
+         "the penalty is 0 everywhere; set a factor, or rl.overlong_buffer_len=0"},
+    Pair{"rl.top_k", "rl.n", [](const RunConfig& c) { return c.rl.top_k == 1 && c.rl.steps > 0; },
+         "all responses of a prompt are the same and have advantage 0; set rl.top_k to 0, or above 1"},
+    Pair{"rl.router_replay", "model.num_experts",
+         [](const RunConfig& c) {
+           return c.init.empty() && c.model.num_experts == 0 &&
+                  parse<RouterReplay>(c.rl.router_replay) != RouterReplay::off;
+         },
+         "a dense model has no experts to replay; set rl.router_replay=off"},
+};
+
+void check_pairs(const RunConfig& c) {
+  for (const Pair& pair : kPairs) {
+    if (!pair.contradict(c)) continue;
+    std::string both;
+    for (const ConfigField& field : config_fields(c)) {
+      if (field.key == pair.a || field.key == pair.b)
+        both += fmt::format("{}{}={}", both.empty() ? "" : " and ", field.key, field.value);
+    }
+    fail(ErrorCode::invalid_argument, "{} contradict each other: {}", both, pair.why);
+  }
+}
+
 void on_or_off(std::string_view key, std::string_view value) {
   require(value == "on" || value == "off", "{}={}: expected on or off", key, value);
 }
@@ -91,6 +128,10 @@ LossConfig loss_config(const RlConfig& c) {
   loss.clip_ratio_low = c.clip_ratio_low;
   loss.clip_ratio_high = c.clip_ratio_high;
   if (c.clip_ratio_c != 0) loss.clip_ratio_c = c.clip_ratio_c;
+  loss.tau_pos = c.tau_pos;
+  loss.tau_neg = c.tau_neg;
+  if (c.opsm_delta != 0) loss.opsm_delta = c.opsm_delta;
+  loss.bypass_mode = c.bypass_mode;
   loss.loss_agg_mode = parse<LossAggMode>(c.loss_agg_mode);
   if (c.loss_scale_factor != 0) loss.loss_scale_factor = c.loss_scale_factor;
   loss.rollout_is = parse<RolloutIs>(c.rollout_is);
@@ -119,11 +160,13 @@ void validate(const RunConfig& c) {
   (void)Policy::parse(c.sampler_policy);
   (void)objective_preset(c.rl.objective);
   (void)parse<AdvEstimator>(c.rl.adv_estimator);
+  (void)parse<RouterReplay>(c.rl.router_replay);
   (void)get_recipe(c.learner_recipe);
   (void)get_recipe(c.sampler_recipe);
   (void)get_recipe(c.contrast.learner_recipe);
   (void)get_recipe(c.contrast.sampler_recipe);
   validate(loss_config(c.rl));
+  check_pairs(c);
 }
 
 }  // namespace minite::rl

@@ -26,16 +26,21 @@ void visit_rl_fields(Config& c, const Visit& v) {
   v("rl.top_p", c.rl.top_p, "1: all tokens");
   v("rl.objective", c.rl.objective, "sets adv_estimator, loss_mode, loss_agg_mode and the clip range");
   v("rl.adv_estimator", c.rl.adv_estimator, "grpo or dr_grpo");
-  v("rl.loss_mode", c.rl.loss_mode, "vanilla, gspo or cispo");
+  v("rl.loss_mode", c.rl.loss_mode, "vanilla, gspo, cispo, geo_mean or sapo");
   v("rl.clip_ratio_low", c.rl.clip_ratio_low, "clip below 1; 1 or more: no lower bound");
   v("rl.clip_ratio_high", c.rl.clip_ratio_high, "clip above 1 (clip-higher)");
   v("rl.clip_ratio_c", c.rl.clip_ratio_c, "dual clip, 0: off");
+  v("rl.tau_pos", c.rl.tau_pos, "sharpness of sapo for positive advantages");
+  v("rl.tau_neg", c.rl.tau_neg, "sharpness of sapo for the others");
+  v("rl.opsm_delta", c.rl.opsm_delta, "off-policy sequence masking above this mean of l_old - l, 0: off");
+  v("rl.bypass_mode", c.rl.bypass_mode, "the ratio is to the sampler's log-probs instead of l_old");
   v("rl.loss_agg_mode", c.rl.loss_agg_mode, "how token losses become one number");
   v("rl.loss_scale_factor", c.rl.loss_scale_factor, "for seq-mean-token-sum-norm, 0: unset");
   v("rl.entropy_coeff", c.rl.entropy_coeff, "weight of the entropy bonus");
   v("rl.kl_loss_coef", c.rl.kl_loss_coef, "weight of the KL penalty against the weights before RL");
   v("rl.kl_loss_type", c.rl.kl_loss_type, "k1, k2, k3 or low_var_kl");
-  v("rl.rollout_is", c.rl.rollout_is, "correction of the learner-sampler gap: none, token or sequence");
+  v("rl.rollout_is", c.rl.rollout_is,
+    "correction of the learner-sampler gap: none, token, sequence or geometric");
   v("rl.rollout_is_threshold", c.rl.rollout_is_threshold, "\"2\" truncates at 2, \"0.5_5\" masks outside");
   v("rl.rollout_is_batch_normalize", c.rl.rollout_is_batch_normalize, "divide the weights by their mean");
   v("rl.rollout_rs", c.rl.rollout_rs, "none, or statistics that reject, \"seq_mean_k1,veto\"");
@@ -46,6 +51,8 @@ void visit_rl_fields(Config& c, const Visit& v) {
   v("rl.overlong_penalty_factor", c.rl.overlong_penalty_factor, "penalty of the longest response");
   v("rl.ppo_epochs", c.rl.ppo_epochs, "passes over a rollout");
   v("rl.ppo_mini_batch_size", c.rl.ppo_mini_batch_size, "prompts an optimizer update, 0: all");
+  v("rl.rollout_staleness", c.rl.rollout_staleness, "steps that the sampler's weights lag behind");
+  v("rl.router_replay", c.rl.router_replay, "experts that the learner takes: off, R2 or R3");
   v("rl.triage", c.rl.triage, "TRIAGE gate and repair: on or off");
   v("rl.triage_normalization", c.rl.triage_normalization, "response or global");
   v("rl.triage_gate_scope", c.rl.triage_gate_scope, "q3 or whole");
@@ -63,6 +70,8 @@ void visit_fields(Config& c, const Visit& v) {
   v("learner_recipe", c.learner_recipe, "recipe of the learner's linear layers");
   v("sampler_recipe", c.sampler_recipe, "recipe of the sampler's linear layers");
   v("sampler_policy", c.sampler_policy, "batch_invariant, fastest or exact(KERNEL)");
+  v("kv_cache", c.kv_cache, "format of the sampler's keys and values, of `minite formats --kv`");
+  v("learner_kv", c.learner_kv, "format of the learner's keys and values, of `minite formats --kv`");
   v("rules", c.rules, "text of a rule file, applied on both sides");
   v("init", c.init, "checkpoint folder to start from; empty: train from scratch");
   v("max_length", c.max_length, "most tokens of a prompt and its response");
@@ -106,6 +115,7 @@ void visit_fields(Config& c, const Visit& v) {
 // --- text of values ------------------------------------------------------------------------------------
 std::string text(const std::string& x) { return x; }
 std::string text(bool x) { return x ? "true" : "false"; }
+std::string text(KvFormat x) { return std::string(kv_format(x).name); }
 template <class N>
 std::string text(const N& x) {
   return fmt::format("{}", x);
@@ -120,6 +130,7 @@ void read(std::string_view key, std::string_view value, bool& out) {
   if (value != "true" && value != "false") refuse(key, value, "true or false");
   out = value == "true";
 }
+void read(std::string_view key, std::string_view value, KvFormat& out) { out = parse_kv_format(key, value); }
 template <class N>
 void read(std::string_view key, std::string_view value, N& out) {
   const char* end = value.data() + value.size();
@@ -165,9 +176,23 @@ RunConfig demo() {
   return c;
 }
 
-constexpr std::array<RunPreset, 1> kPresets = {{
+/// The same lesson for a mixture of experts: as many parameters are active for a token as in a dense MLP of
+/// 192, out of four times as many.
+RunConfig demo_moe() {
+  RunConfig c = demo();
+  c.preset = "demo-moe";
+  c.model.num_experts = 8;
+  c.model.num_experts_per_tok = 2;
+  c.model.moe_intermediate_size = 96;
+  c.learner_recipe = c.sampler_recipe = c.contrast.sampler_recipe = "nvfp4_per_token_bf16_bwd";
+  c.rl.steps = 200;
+  return c;
+}
+
+constexpr std::array<RunPreset, 2> kPresets = {{
     {"demo", "a 3-layer Qwen3 learns addition: SFT, GRPO with NVFP4 on both sides, a mismatched contrast",
      demo},
+    {"demo-moe", "the same with 8 experts in every layer, 2 a token", demo_moe},
 }};
 
 }  // namespace

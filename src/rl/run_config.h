@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "minite/kv_format.h"
 #include "minite/model.h"
 #include "minite/rl.h"
 
@@ -62,7 +63,10 @@ struct RlConfig {
   std::string loss_mode = "vanilla";
   double clip_ratio_low = 0.2;
   double clip_ratio_high = 0.28;
-  double clip_ratio_c = 0.0;  ///< 0: no dual clip
+  double clip_ratio_c = 0.0;             ///< 0: no dual clip
+  double tau_pos = 1.0, tau_neg = 1.05;  ///< of sapo
+  double opsm_delta = 0.0;               ///< 0: no off-policy sequence masking
+  bool bypass_mode = false;              ///< the ratio is to the sampler's log-probs
   std::string loss_agg_mode = "seq-mean-token-mean";
   double loss_scale_factor = 0.0;  ///< 0: unset
   double entropy_coeff = 0.0;
@@ -79,6 +83,8 @@ struct RlConfig {
   double overlong_penalty_factor = 1.0;
   int64_t ppo_epochs = 1;           ///< passes over a rollout
   int64_t ppo_mini_batch_size = 0;  ///< prompts an optimizer update; 0: all of the rollout
+  int64_t rollout_staleness = 0;    ///< steps that the sampler's weights lag behind
+  std::string router_replay = "off";
   std::string triage = "on";
   std::string triage_normalization = "response";
   std::string triage_gate_scope = "q3";
@@ -101,9 +107,11 @@ struct RunConfig {
   std::string learner_recipe = "nvfp4_per_token";
   std::string sampler_recipe = "nvfp4_per_token";
   std::string sampler_policy = "batch_invariant";
-  std::string rules;        ///< text of a rule file, for both sides
-  std::string init;         ///< checkpoint folder to start from; empty: from scratch
-  int64_t max_length = 96;  ///< tokens of prompt and response
+  KvFormat kv_cache = KvFormat::bf16;    ///< keys and values that the sampler reads
+  KvFormat learner_kv = KvFormat::bf16;  ///< keys and values that the learner reads
+  std::string rules;                     ///< text of a rule file, for both sides
+  std::string init;                      ///< checkpoint folder to start from; empty: from scratch
+  int64_t max_length = 96;               ///< tokens of prompt and response
   int64_t micro_tokens = 16384;
   int64_t sampler_sequences = 128;
   double beta1 = 0.9, beta2 = 0.95, max_grad_norm = 1.0;

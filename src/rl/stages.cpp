@@ -7,7 +7,9 @@
 #include <optional>
 
 #include "core/fail.h"
+#include "core/philox.h"
 #include "rl/rollout.h"
+#include "rl/routing.h"
 
 namespace minite::rl {
 namespace {
@@ -85,6 +87,14 @@ void router_metrics(const RouterStats& router, double share, learn::Metrics& met
   metrics["router_aux_loss"] += share * router.aux_loss;
   metrics["expert_load_max"] += share * busiest;  // over the mean load, in the layer where that is largest
   metrics["experts_idle"] += share * static_cast<double>(idle);
+}
+
+/// The random bits of an update's stochastic rounding repeat when the update is repeated after a resume.
+void set_noise(const StageContext& ctx, const Position& at, const Update& update) {
+  const auto words =
+      Philox::generate(ctx.config.seed, static_cast<uint64_t>(at.step),
+                       static_cast<uint64_t>(update.index) << 8 | static_cast<uint64_t>(at.stage));
+  ctx.engine.learner().set_noise(uint64_t{words[1]} << 32 | words[0]);
 }
 
 /// Applies the update, quantizes the weights once and records what it took.
@@ -196,7 +206,8 @@ std::vector<double> token_advantages(const Rollout& r, const RlConfig& c) {
 
 /// When one micro-batch holds the only update of the rollout, the training pass itself supplies the old
 /// log-probs; otherwise a scoring pass runs first.
-Scores score(const StageContext& ctx, const Position& at, const Rollout& r, StepRecord& record) {
+Scores score(const StageContext& ctx, const Position& at, const Rollout& r, StepRouting& routing,
+             StepRecord& record) {
   const RlConfig& c = ctx.config.rl;
   const auto temperature = static_cast<float>(c.temperature);
   Scores scores;
@@ -204,7 +215,8 @@ Scores score(const StageContext& ctx, const Position& at, const Rollout& r, Step
   std::vector<float> logp(r.mask.size());
   if (schedule(c).updates() > 1 || input_tokens(r.sequences) > ctx.config.micro_tokens) {
     const auto start = std::chrono::steady_clock::now();
-    guarded(ctx, at, r.sequences, [&] { ctx.engine.learner().score(r.sequences, temperature, logp, {}); });
+    guarded(ctx, at, r.sequences,
+            [&] { ctx.engine.learner().score(r.sequences, temperature, logp, {}, routing.old_pass()); });
     scores.old = widen(logp);
     record.seconds["learner_forward"] += seconds_since(start);
   }
@@ -219,18 +231,21 @@ Scores score(const StageContext& ctx, const Position& at, const Rollout& r, Step
 
 /// One optimizer update on the responses [begin, end).
 void update_policy(const StageContext& ctx, const Position& at, const Update& update, const Rollout& r,
-                   const Scores& scores, int64_t begin, int64_t end, StepRecord& record) {
+                   const Scores& scores, StepRouting& routing, int64_t begin, int64_t end,
+                   StepRecord& record) {
   const RlConfig& c = ctx.config.rl;
   const auto entropy =
       c.entropy_coeff != 0 ? Learner::EntropyGradient::wanted : Learner::EntropyGradient::none;
   std::optional<PolicyLoss> loss;  // its constructor already refuses log-probs that are not finite
   StepResult result;
+  set_noise(ctx, at, update);
   guarded(ctx, at, r.sequences, [&] {
     loss.emplace(r, scores, loss_config(c), begin, end, at.step);
     result = ctx.engine.learner().accumulate(std::span(r.sequences).subspan(begin, end - begin),
                                              static_cast<float>(c.temperature), entropy, std::ref(*loss),
-                                             c.router_aux_loss_coef);
+                                             c.router_aux_loss_coef, routing.update_pass(begin, end));
   });
+  routing.count_drift(begin, end);
   finish(ctx, at, update, r.sequences, optimizer(ctx.config, learning_rate(c, at.step), c.weight_decay),
          result, record);
   for (const auto& [name, value] : loss->metrics())
@@ -260,6 +275,8 @@ StepRecord sft_step(const StageContext& ctx, int64_t step) {
     tokens += sequences.back().response();
   }
   StepRecord record;
+  const Position at{learn::Stage::sft, step};
+  set_noise(ctx, at, {});
   double loss = 0;
   const auto scale = -1.0f / static_cast<float>(tokens);
   StepResult result = ctx.engine.learner().accumulate(
@@ -272,25 +289,38 @@ StepRecord sft_step(const StageContext& ctx, int64_t step) {
       },
       c.router_aux_loss_coef);
   record.metrics["loss"] = loss / static_cast<double>(tokens);
-  const Position at{learn::Stage::sft, step};
   if (!std::isfinite(loss)) stop(ctx, at, sequences, "the loss is not finite; the update was not applied");
   finish(ctx, at, {}, sequences, optimizer(ctx.config, learning_rate(c, step), c.weight_decay), result,
          record);
   return record;
 }
 
+namespace {
+
+/// The version of the weights that step `step` samples with: the learner has finished `step` steps.
+void choose_version(const StageContext& ctx, int64_t step, learn::Metrics& metrics) {
+  const int64_t lag = std::min(step, ctx.config.rl.rollout_staleness);
+  if (ctx.history != nullptr) ctx.engine.sample_at(*ctx.history, step - lag);
+  metrics["rollout_weight_version"] = static_cast<double>(step - lag);
+}
+
+}  // namespace
+
 StepRecord rl_step(const StageContext& ctx, learn::Stage stage, int64_t step) {
   StepRecord record;
   const auto start = std::chrono::steady_clock::now();
+  choose_version(ctx, step, record.metrics);
   const Rollout rollout = roll_out(ctx, stage, step, record);
   record.seconds["rollout"] = seconds_since(start);
   const Position at{stage, step};
   const Schedule s = schedule(ctx.config.rl);
-  const Scores scores = score(ctx, at, rollout, record);
+  StepRouting routing(rollout, parse<RouterReplay>(ctx.config.rl.router_replay));
+  const Scores scores = score(ctx, at, rollout, routing, record);
   for (int64_t i = 0; i < s.updates(); ++i) {
     const int64_t begin = i % s.mini_batches * s.responses;
-    update_policy(ctx, at, {i, s.updates()}, rollout, scores, begin, begin + s.responses, record);
+    update_policy(ctx, at, {i, s.updates()}, rollout, scores, routing, begin, begin + s.responses, record);
   }
+  routing.write(record.metrics);
   if (s.updates() > 1) whole_gap(rollout, scores, record.metrics);
   return record;
 }

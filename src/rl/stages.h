@@ -20,7 +20,8 @@ struct StageContext {
   const Problems& problems;
   const io::Tokenizer& tokenizer;
   Engine& engine;
-  Reference* reference = nullptr;  ///< of the KL penalty; null without one
+  Reference* reference = nullptr;                 ///< of the KL penalty; null without one
+  const learn::WeightHistory* history = nullptr;  ///< what a lagging sampler runs with; null without one
 };
 
 /// Supervised update `step` (from 0): mean negative log-likelihood over all response tokens of the batch.

@@ -121,6 +121,51 @@ inline constexpr std::array kStepMetrics = {
                .healthy = "0",
                .source = "miniTE",
                .when = "model.num_experts > 0"},
+    MetricInfo{
+        .name = "rollout_weight_version",
+        .definition = "steps of the stage that the learner had finished when the sampler's weights were made",
+        .unit = "steps",
+        .range = ">= 0",
+        .healthy = "step - 1 - rl.rollout_staleness, at least 0",
+        .source = "miniTE"},
+    MetricInfo{.name = "router_mismatch",
+               .definition =
+                   "share of (token, layer) rows whose live experts in the pass for l_old are not the "
+                   "sampler's, as a set",
+               .unit = "1",
+               .direction = Direction::lower,
+               .range = "[0, 1]",
+               .healthy = "exactly 0 with matched recipes",
+               .source = "miniTE",
+               .when = "model.num_experts > 0"},
+    MetricInfo{.name = "router_order_mismatch",
+               .definition = "share of (token, layer) rows with the sampler's experts in other slots",
+               .unit = "1",
+               .direction = Direction::lower,
+               .range = "[0, 1]",
+               .healthy = "exactly 0 with matched recipes",
+               .source = "miniTE",
+               .when = "model.num_experts > 0"},
+    MetricInfo{.name = "router_weight_abs_diff",
+               .definition =
+                   "mean |weight of the learner - weight of the sampler| over the rows where the pass for "
+                   "l_old took the sampler's experts in its slots",
+               .unit = "1",
+               .direction = Direction::lower,
+               .range = "[0, 1]",
+               .healthy = "exactly 0 with matched recipes",
+               .source = "miniTE",
+               .when = "model.num_experts > 0"},
+    MetricInfo{.name = "router_drift",
+               .definition =
+                   "share of (token, layer) rows whose live experts in an update pass are not the replayed "
+                   "ones, over the updates",
+               .unit = "1",
+               .direction = Direction::lower,
+               .range = "[0, 1]",
+               .healthy = "0 with one update a rollout; grows with the updates",
+               .source = "miniTE",
+               .when = "rl.router_replay is R2 or R3"},
 };
 
 }  // namespace minite::rl

@@ -59,6 +59,20 @@ void add_times(const std::vector<json>& timings, const std::vector<json>& metric
   if (rl_seconds > 0) summary["tokens_per_s"] = sum(column(metrics, "rl", "tokens")) / rl_seconds;
 }
 
+/// What log-probs of the two sides mean. Gaps of runs are comparable when this is equal.
+json contract(const RunConfig& c) {
+  return {{"temperature", c.rl.temperature},
+          {"top_k", c.rl.top_k},
+          {"top_p", c.rl.top_p},
+          {"logprobs", "full softmax of logits / temperature"},
+          {"learner_recipe", c.learner_recipe},
+          {"sampler_recipe", c.sampler_recipe},
+          {"kv_cache", kv_format(c.kv_cache).name},
+          {"learner_kv", kv_format(c.learner_kv).name},
+          {"rollout_staleness", c.rl.rollout_staleness},
+          {"router_replay", c.rl.router_replay}};
+}
+
 }  // namespace
 
 json summarize(const std::filesystem::path& run, const SummaryInput& input) {
@@ -70,6 +84,9 @@ json summarize(const std::filesystem::path& run, const SummaryInput& input) {
                   {"policy", input.config.sampler_policy},
                   {"learner_recipe", input.config.learner_recipe},
                   {"sampler_recipe", input.config.sampler_recipe},
+                  {"kv_cache", kv_format(input.config.kv_cache).name},
+                  {"learner_kv", kv_format(input.config.learner_kv).name},
+                  {"contract", contract(input.config)},
                   {"checkpoint", input.final_checkpoint},
                   {"steps", metrics.size()}};
   add_rl(metrics, summary);

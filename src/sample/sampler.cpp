@@ -51,14 +51,8 @@ Sampler::Sampler(const Network& network, const OpTable& table, ThreadPool& pool,
           "sampler: max_length={} exceeds the model's max_position_embeddings={}", limits.max_length,
           c.max_position_embeddings);
   const int64_t blocks = blocks_of(limits.max_length);
-  const int64_t layer_elements = limits.sequences * blocks * network.kv_block_elements();
-  const int64_t layer_bytes = align_up(layer_elements * dtype_size(network.compute()));
-  cache_ = Buffer(layer_bytes * c.num_hidden_layers);
+  cache_ = Buffer(network.kv_bytes(limits.sequences * blocks));
   for (int64_t s = 0; s < limits.sequences; ++s) first_block_.push_back(s * blocks);
-  for (int64_t layer = 0; layer < c.num_hidden_layers; ++layer) {
-    kv_.layers.push_back({cache_.data() + layer * layer_bytes, network.compute(), c.num_key_value_heads,
-                          c.head_dim, first_block_});
-  }
   // A forward pass holds at most prefill_rows prompt tokens, or one longer prompt, or one row a sequence.
   const int64_t rows = std::max({limits.prefill_rows, limits.max_length, limits.sequences});
   Arena measure;
@@ -78,10 +72,14 @@ void Sampler::check(const SampleRequest& request, size_t index) const {
 std::vector<Sample> Sampler::generate(std::span<const SampleRequest> requests, const SampleParams& params,
                                       const Progress& progress) {
   for (size_t i = 0; i < requests.size(); ++i) check(requests[i], i);
+  require(!params.return_routed_experts || network_->config().num_experts > 0,
+          "sampler: return_routed_experts needs a model with experts, num_experts={}",
+          network_->config().num_experts);
   require(params.max_new_tokens > 0, "sampler: max_new_tokens={} must be positive", params.max_new_tokens);
   Call call{requests, params, std::vector<Sample>(requests.size()), 0, 0, {}, {}, {}};
   for (Sample& sample : call.samples) sample.weight_version = network_->weights().version();
   std::fill(slots_.begin(), slots_.end(), Slot{});
+  kv_ = network_->kv_set(cache_.data(), limits_.sequences * blocks_of(limits_.max_length), first_block_);
   while (call.finished < static_cast<int64_t>(requests.size())) {
     std::vector<int64_t> fresh;
     int64_t rows = 0;
@@ -133,7 +131,9 @@ void Sampler::run(Call& call, const std::vector<int32_t>& scored, const std::vec
   Arena arena(arena_);
   Activations act = network_->place(arena, static_cast<int64_t>(call.token.size()), n, Keep::nothing);
   const Rows rows{call.token, call.seq, call.pos};
-  const TensorView hidden = network_->forward(context_, rows, kv_, act);
+  RouteBuffer routes(network_->config(), rows.size(), {false, call.params.return_routed_experts, false});
+  const TensorView hidden = network_->forward(context_, rows, kv_, act, routes.tape());
+  if (call.params.return_routed_experts) keep_routes(call, routes);
   network_->gather(context_, hidden, scored, act);
   Choice choice(scored.size());
   for (size_t i = 0; i < scored.size(); ++i) {
@@ -163,6 +163,17 @@ void Sampler::run(Call& call, const std::vector<int32_t>& scored, const std::vec
   }
   for (size_t i = 0; i < slots.size(); ++i)
     accept(call, slots[i], choice.token[i], choice.logp[i], choice.entropy[i]);
+}
+
+void Sampler::keep_routes(Call& call, const RouteBuffer& routes) const {
+  const ModelConfig& c = network_->config();
+  for (size_t row = 0; row < call.token.size(); ++row) {
+    Routes& to = call.samples[slots_[call.seq[row]].request].routes;
+    const int64_t tokens = call.pos[row] + 1;
+    to.layers = c.num_hidden_layers, to.top_k = c.num_experts_per_tok;
+    to.expert.resize(static_cast<size_t>((tokens + 1) * to.layers * to.top_k), -1);
+    routes.get_used(static_cast<int64_t>(row), to, tokens - 1);
+  }
 }
 
 void Sampler::accept(Call& call, int64_t s, int32_t token, float logp, float entropy) {

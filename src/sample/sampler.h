@@ -15,6 +15,7 @@ struct SampleParams {
   float top_p = 1.0f;
   int64_t max_new_tokens = 64;
   uint64_t seed = 0;
+  bool return_routed_experts = false;  ///< record Sample::routes; with experts only
 };
 
 struct SampleRequest {
@@ -30,6 +31,9 @@ struct Sample {
   std::vector<float> entropy;
   bool finished = false;       ///< ended by the end-of-sequence token, which is the last of `tokens`
   int64_t weight_version = 0;  ///< version of the weights that produced every token
+  /// Experts of prompt and response as prefill and decode took them, one row a token, with weights; the last
+  /// token was never read, its row is -1. Empty unless wanted.
+  Routes routes;
 };
 
 /// Sizes of a sampler's memory.
@@ -66,6 +70,7 @@ class Sampler {
   void prefill(Call& call, const std::vector<int64_t>& slots);
   void decode(Call& call);
   void run(Call& call, const std::vector<int32_t>& scored, const std::vector<int64_t>& slots);
+  void keep_routes(Call& call, const RouteBuffer& routes) const;
   void accept(Call& call, int64_t slot, int32_t token, float logp, float entropy);
   void check(const SampleRequest& request, size_t index) const;
 
@@ -74,7 +79,7 @@ class Sampler {
   SamplerLimits limits_;
   Buffer cache_, arena_, scratch_;
   std::vector<int64_t> first_block_;
-  KvSet kv_;
+  KvSet kv_;  ///< of the running call: scales may change with the weights
   std::vector<Slot> slots_;
 };
 

@@ -14,13 +14,21 @@ struct Piece {
 struct Heads {
   int64_t heads, kv_heads, dim;
 };
+/// How a case's store keeps keys and values.
+struct Stored {
+  KvFormat format = KvFormat::bf16;
+  KvScale scale{};
+};
+const std::vector<Stored> kStored = {
+    {}, {KvFormat::fp8, {}}, {KvFormat::fp8, {0.37f, 2.9e-2f}}, {KvFormat::fp8, {0x1p-7f, 3.0f}}};
 
 /// A packed batch with its store: positions below each piece's end are filled, the rest is poison.
 struct Batch {
   std::span<int32_t> seq, pos;
   KvStore kv;
 
-  Batch(Trial& trial, DType dtype, const Heads& h, const std::vector<Piece>& pieces, Fill fill) {
+  Batch(Trial& trial, DType dtype, const Heads& h, const std::vector<Piece>& pieces, Fill fill,
+        const Stored& stored) {
     std::vector<int32_t> seqs, positions;
     std::vector<int64_t> first;
     int64_t blocks = 1;  // a block that nobody owns
@@ -36,8 +44,9 @@ struct Batch {
     seq = trial.space.ints("seq", seqs);
     pos = trial.space.ints("pos", positions);
     first_blocks = first;
-    kv = {nullptr, dtype, h.kv_heads, h.dim, first_blocks};
-    kv.data = trial.space.output("kv", dtype, blocks, kv.block_elements()).data;
+    kv = {nullptr, dtype, h.kv_heads, h.dim, first_blocks, stored.format, stored.scale};
+    const DType element = kv_format(stored.format).scaled ? DType::u8 : dtype;
+    kv.data = trial.space.output("kv", element, blocks, kv.block_elements()).data;
     for (size_t s = 0; s < pieces.size(); ++s) {
       fill_sequence(trial, static_cast<int32_t>(pieces.size() - 1 - s), pieces[s].begin + pieces[s].count,
                     fill);
@@ -63,8 +72,8 @@ int64_t rows_of(const std::vector<Piece>& pieces) {
 }
 
 void forward(Trial& trial, DType dtype, const Heads& h, const std::vector<Piece>& pieces, Fill fill,
-             bool with_lse) {
-  const Batch batch(trial, dtype, h, pieces, fill);
+             const Stored& stored, bool with_lse) {
+  const Batch batch(trial, dtype, h, pieces, fill, stored);
   const int64_t rows = rows_of(pieces), cols = h.heads * h.dim;
   const TensorView q = trial.space.input("q", dtype, rows, cols, fill, 5);
   const TensorView o = trial.space.output("o", dtype, rows, cols, 3);
@@ -73,8 +82,9 @@ void forward(Trial& trial, DType dtype, const Heads& h, const std::vector<Piece>
                      trial.exec(trial.op.attention_scratch(512, h.dim, trial.pool.threads())));
 }
 
-void backward(Trial& trial, DType dtype, const Heads& h, const std::vector<Piece>& pieces, Fill fill) {
-  const Batch batch(trial, dtype, h, pieces, fill);
+void backward(Trial& trial, DType dtype, const Heads& h, const std::vector<Piece>& pieces, Fill fill,
+              const Stored& stored) {
+  const Batch batch(trial, dtype, h, pieces, fill, stored);
   const int64_t rows = rows_of(pieces), cols = h.heads * h.dim, kv_cols = h.kv_heads * h.dim;
   const TensorView q = trial.space.input("q", dtype, rows, cols, fill, 5);
   const TensorView o = trial.space.output("o", dtype, rows, cols);
@@ -92,8 +102,14 @@ void backward(Trial& trial, DType dtype, const Heads& h, const std::vector<Piece
 const std::vector<Heads> kHeads = {{4, 2, 64}, {2, 1, 128}, {3, 3, 16},  {1, 1, 256},
                                    {3, 1, 72}, {6, 2, 10},  {20, 1, 32}, {4, 2, 2}};
 
-std::string name(DType dtype, const Heads& h) {
-  return fmt::format("{} {}/{} heads of {}", dtype_name(dtype), h.heads, h.kv_heads, h.dim);
+std::string name(DType dtype, const Heads& h, const Stored& stored) {
+  return fmt::format("{} {}/{} heads of {}, KV {} ({}, {})", dtype_name(dtype), h.heads, h.kv_heads, h.dim,
+                     kv_format(stored.format).name, stored.scale.k, stored.scale.v);
+}
+/// body(stored) for each way to store.
+template <class Body>
+void for_stored(const Body& body) {
+  for (const Stored& stored : kStored) body(stored);
 }
 
 TEST_P(Attention, Forward) {
@@ -105,39 +121,50 @@ TEST_P(Attention, Forward) {
   for (const DType dtype : kStorage) {
     for (const Heads& h : kHeads) {
       for (const auto& pieces : batches) {
-        check(name(dtype, h),
-              [&](Trial& trial) { forward(trial, dtype, h, pieces, Fill::normal, pieces.size() != 2); });
+        for_stored([&](const Stored& stored) {
+          check(name(dtype, h, stored), [&](Trial& trial) {
+            forward(trial, dtype, h, pieces, Fill::normal, stored, pieces.size() != 2);
+          });
+        });
       }
     }
   }
 }
 
 TEST_P(Attention, ForwardOfSpecialValues) {
-  for (const Fill fill : {Fill::special, Fill::finite, Fill::wide, Fill::sparse}) {
-    check("special", [&](Trial& trial) {
-      forward(trial, DType::bf16, {4, 2, 24}, {{0, 40}, {100, 4}}, fill, true);
+  for (const Fill fill : {Fill::special, Fill::finite, Fill::wide, Fill::sparse, Fill::ties}) {
+    for_stored([&](const Stored& stored) {
+      check("special", [&](Trial& trial) {
+        forward(trial, DType::bf16, {4, 2, 24}, {{0, 40}, {100, 4}}, fill, stored, true);
+      });
+      check("special", [&](Trial& trial) {
+        forward(trial, DType::f32, {2, 2, 16}, {{0, 80}}, fill, stored, true);
+      });
     });
-    check("special", [&](Trial& trial) { forward(trial, DType::f32, {2, 2, 16}, {{0, 80}}, fill, true); });
   }
 }
 
 TEST_P(Attention, Backward) {
   for (const DType dtype : kStorage) {
     for (const Heads& h : kHeads) {
-      check(name(dtype, h), [&](Trial& trial) {
-        backward(trial, dtype, h, {{0, 1}, {0, 70}, {0, 5}, {0, 64}}, Fill::normal);
+      for_stored([&](const Stored& stored) {
+        check(name(dtype, h, stored), [&](Trial& trial) {
+          backward(trial, dtype, h, {{0, 1}, {0, 70}, {0, 5}, {0, 64}}, Fill::normal, stored);
+        });
       });
     }
     check("long", [&](Trial& trial) {
-      backward(trial, dtype, {4, 2, 16}, {{0, 200}, {0, 130}, {0, 1}}, Fill::normal);
+      backward(trial, dtype, {4, 2, 16}, {{0, 200}, {0, 130}, {0, 1}}, Fill::normal, {});
     });
   }
 }
 
 TEST_P(Attention, BackwardOfSpecialValues) {
   for (const Fill fill : {Fill::special, Fill::finite, Fill::sparse}) {
-    check("special", [&](Trial& trial) {
-      backward(trial, DType::bf16, {4, 2, 24}, {{0, 40}, {0, 80}}, fill);
+    for_stored([&](const Stored& stored) {
+      check("special", [&](Trial& trial) {
+        backward(trial, DType::bf16, {4, 2, 24}, {{0, 40}, {0, 80}}, fill, stored);
+      });
     });
   }
 }

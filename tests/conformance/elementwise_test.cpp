@@ -1,4 +1,4 @@
-// SwiGLU, addition, embedding, the optimizer and sums of squares.
+// SwiGLU, addition, the gradient of a bias, embedding, the optimizer and sums of squares.
 #include "conformance/conformance.h"
 
 namespace minite::conformance {
@@ -52,6 +52,17 @@ TEST_P(Elementwise, Add) {
                       : place == 1 ? a
                                    : b},
                      trial.exec());
+      });
+    }
+  });
+}
+
+TEST_P(Elementwise, BiasBackward) {
+  sweep([&](DType dtype, int64_t cols, Fill fill) {
+    for (const int64_t rows : {0, 1, 70, 600}) {
+      check(fmt::format("bias_backward of {}x{}", rows, cols), [&](Trial& trial) {
+        const TensorView dy = trial.space.input("dy", dtype, rows, cols, fill, 3);
+        trial.op.bias_backward({dy, trial.space.input("dbias", DType::f32, 1, cols)}, trial.exec());
       });
     }
   });

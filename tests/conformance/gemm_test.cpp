@@ -50,6 +50,7 @@ void product(Trial& trial, const Product& p, int64_t m, int64_t n, int64_t k) {
 
 constexpr QuantSpec kBf16{FormatId::bf16}, kFp32{FormatId::fp32}, kMxfp8{FormatId::mxfp8};
 constexpr QuantSpec nvfp4(OuterScale outer) { return {FormatId::nvfp4, outer}; }
+constexpr QuantSpec sim(FormatId format) { return {format}; }
 constexpr auto kRows = Orientation::rows, kColumns = Orientation::columns;
 
 const std::vector<Product> kProducts = {
@@ -70,6 +71,17 @@ const std::vector<Product> kProducts = {
     {{nvfp4(OuterScale::row)}, {kBf16}, DType::bf16, true},
     {{kBf16}, {nvfp4(OuterScale::tensor)}, DType::f32},
     {{kBf16, kColumns}, {nvfp4(OuterScale::row)}},
+    {{kMxfp8}, {nvfp4(OuterScale::row)}},
+    {{nvfp4(OuterScale::row)}, {kMxfp8}, DType::f32, true},
+    {{sim(FormatId::sim_e2m1)}, {sim(FormatId::sim_e2m1)}},
+    {{sim(FormatId::sim_e4m1)}, {sim(FormatId::sim_e3m1_e8m0)}, DType::f32},
+    {{sim(FormatId::sim_e5m1), kRows, Fill::sparse}, {sim(FormatId::sim_e2m4)}, DType::f32},
+    {{sim(FormatId::sim_e2m2_e8m0), kColumns},
+     {sim(FormatId::sim_e2m3)},
+     DType::f32,
+     true,
+     Output::accumulate},
+    {{sim(FormatId::sim_e5m1_e8m0), kRows, Fill::wide}, {kBf16}},
     {{kFp32}, {kFp32}, DType::f32},
     {{kFp32, kColumns}, {kFp32, kColumns}, DType::f32, true, Output::accumulate},
 };

@@ -1,17 +1,55 @@
 // quantize, dequantize and the fused producers of codes.
+#include "backends/ref/table.h"
 #include "conformance/conformance.h"
+#include "minite/error.h"
+#include "support/norms.h"
 
 namespace minite::conformance {
 namespace {
 
 using Quantize = Level;
+using test_support::NormCase;
 MINITE_LEVELS(Quantize);
 
-const std::vector<QuantSpec> kSpecs = {{FormatId::nvfp4, OuterScale::none},
-                                       {FormatId::nvfp4, OuterScale::tensor},
-                                       {FormatId::nvfp4, OuterScale::expert},
-                                       {FormatId::nvfp4, OuterScale::row},
-                                       {FormatId::mxfp8, OuterScale::none}};
+bool valid(const QuantSpec& spec) {
+  try {
+    spec.validate();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Every block format plain, and every option of NVFP4 that may meet.
+std::vector<QuantSpec> all_specs() {
+  std::vector<QuantSpec> specs;
+  for (const Format& row : formats()) {
+    for (const auto outer : {OuterScale::none, OuterScale::tensor, OuterScale::expert, OuterScale::row}) {
+      for (const auto blocks : {BlockShape::row, BlockShape::tile}) {
+        for (const auto search : {ScaleSearch::amax, ScaleSearch::four_six_mae, ScaleSearch::four_six_mse}) {
+          for (const auto rounding : {Rounding::nearest, Rounding::stochastic}) {
+            for (const auto rotation : {Rotation::none, Rotation::hadamard}) {
+              const auto max = static_cast<int16_t>(search == ScaleSearch::four_six_mae ? 256 : 448);
+              const QuantSpec spec{row.id, outer, Convention::te, blocks, search, rounding, rotation, max};
+              if (spec.quantized() && valid(spec)) specs.push_back(spec);
+            }
+          }
+        }
+      }
+    }
+  }
+  return specs;
+}
+const std::vector<QuantSpec> kSpecs = all_specs();
+
+/// What an activation can have.
+bool producible(const QuantSpec& spec) {
+  return spec.rounding == Rounding::nearest && spec.rotation == Rotation::none;
+}
+bool readable(const QuantSpec& spec, Orientation along) {
+  return spec.rotation == Rotation::none || along == Orientation::columns;
+}
+
 constexpr std::array<Fill, 7> kFills = {Fill::normal, Fill::wide,   Fill::ties,    Fill::special,
                                         Fill::finite, Fill::sparse, Fill::positive};
 struct Shape {
@@ -23,13 +61,15 @@ constexpr std::array<Shape, 10> kShapes = {
 
 void quantize(Trial& trial, const TensorView& x, Orientation along, const QuantSpec& spec) {
   const bool rows = along == Orientation::rows;
-  const QTensor out = trial.space.codes("out", spec, rows ? x.rows : x.cols, rows ? x.cols : x.rows);
-  trial.op.quantize({x, along, out}, trial.exec());
+  const QTensor out =
+      trial.space.codes("out", spec, rows ? x.rows : x.cols, spec.stored_cols(rows ? x.cols : x.rows));
+  trial.op.quantize({x, along, out, {0x1234567890ABCDEFu, 42}}, trial.exec());
 }
 
 TEST_P(Quantize, Shapes) {
   for (const QuantSpec& spec : kSpecs) {
     for (const Orientation along : {Orientation::rows, Orientation::columns}) {
+      if (!readable(spec, along)) continue;
       for (const DType dtype : kStorage) {
         for (const Shape& shape : kShapes) {
           for (const Fill fill : kFills) {
@@ -61,6 +101,7 @@ TensorView all_patterns(Trial& trial, uint32_t step, int64_t cols, bool with_nan
 TEST_P(Quantize, EveryBf16Pattern) {
   for (const QuantSpec& spec : kSpecs) {
     for (const Orientation along : {Orientation::rows, Orientation::columns}) {
+      if (!readable(spec, along)) continue;
       for (const uint32_t step : {1u, 40503u}) {
         for (const bool with_nan : {false, true}) {
           for (const int64_t cols : {16, 64}) {
@@ -96,21 +137,42 @@ TEST_P(Quantize, DequantizeEveryByte) {
   }
 }
 
-TEST_P(Quantize, RmsNormQuantize) {
+NormArgs norm_args(Trial& trial, const NormCase& norm, DType dtype, const Shape& shape) {
+  NormArgs args;
+  args.x = trial.space.input("x", dtype, shape.rows, shape.cols, Fill::normal, 2);
+  args.weight = trial.space.input("w", dtype, 1, shape.cols);
+  args.eps = 1e-5f;
+  args.y = trial.space.output("y", dtype, shape.rows, shape.cols, 5);
+  args.rstd = trial.space.output("rstd", DType::f32, shape.rows, 1);
+  args.spec = norm.spec;
+  if (norm.spec.kind == NormKind::layernorm)
+    args.mean = trial.space.output("mean", DType::f32, shape.rows, 1);
+  if (norm.bias) args.bias = trial.space.input("bias", dtype, 1, shape.cols);
+  return args;
+}
+
+/// Against the reference, whose fused op is the composition; and against the level's own two ops.
+TEST_P(Quantize, NormQuantize) {
   for (const QuantSpec& spec : kSpecs) {
-    for (const DType dtype : kStorage) {
-      for (const Shape& shape : kShapes) {
-        check(fmt::format("rmsnorm_quantize {} {}x{}", to_string(spec), shape.rows, shape.cols),
-              [&](Trial& trial) {
-                RmsNormQuantizeArgs args;
-                args.norm.x = trial.space.input("x", dtype, shape.rows, shape.cols, Fill::normal, 2);
-                args.norm.weight = trial.space.input("w", dtype, 1, shape.cols);
-                args.norm.eps = 1e-5f;
-                args.norm.y = trial.space.output("y", dtype, shape.rows, shape.cols, 5);
-                args.norm.rstd = trial.space.output("rstd", DType::f32, shape.rows, 1);
-                args.out = trial.space.codes("out", spec, shape.rows, shape.cols);
-                trial.op.rmsnorm_quantize(args, trial.exec());
-              });
+    if (!producible(spec)) continue;
+    for (const NormCase& norm : test_support::kNorms) {
+      for (const DType dtype : kStorage) {
+        for (const Shape& shape : kShapes) {
+          const std::string what =
+              fmt::format("{}, {} {}x{}", norm.name, to_string(spec), shape.rows, shape.cols);
+          check(what, [&](Trial& trial) {
+            const NormArgs args = norm_args(trial, norm, dtype, shape);
+            const QTensor out = trial.space.codes("out", spec, shape.rows, shape.cols);
+            trial.op.norm_quantize({args, out}, trial.exec());
+          });
+          check(what + " in two ops", [&](Trial& trial) {
+            const NormArgs args = norm_args(trial, norm, dtype, shape);
+            const QTensor out = trial.space.codes("out", spec, shape.rows, shape.cols);
+            if (&trial.op == &ref::table()) return trial.op.norm_quantize({args, out}, trial.exec());
+            trial.op.norm(args, trial.exec());
+            trial.op.quantize({args.y, Orientation::rows, out, {}}, trial.exec());
+          });
+        }
       }
     }
   }
@@ -118,6 +180,7 @@ TEST_P(Quantize, RmsNormQuantize) {
 
 TEST_P(Quantize, SwigluQuantize) {
   for (const QuantSpec& spec : kSpecs) {
+    if (!producible(spec)) continue;
     for (const DType dtype : kStorage) {
       for (const Shape& shape : kShapes) {
         check(fmt::format("swiglu_quantize {} {}x{}", to_string(spec), shape.rows, shape.cols),

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <iterator>
+#include <regex>
 #include <sstream>
 
 #include "docs/markdown.h"
@@ -73,6 +74,27 @@ TEST(Docs, LinksLeadSomewhere) {
   }
 }
 
+/// The sources of all tests, one after the other.
+std::string test_sources() {
+  std::string all;
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(MINITE_SOURCE_DIR) / "tests")) {
+    if (entry.path().extension() == ".cpp") all += slurp(entry.path());
+  }
+  return all;
+}
+
+TEST(Docs, SlipsNameTestsThatExist) {
+  const std::string page = slurp(fs::path(MINITE_SOURCE_DIR) / "docs/slips.md"), sources = test_sources();
+  const std::regex name("`([A-Z][A-Za-z0-9]*)\\.([A-Z][A-Za-z0-9]*)`");
+  int64_t count = 0;
+  for (auto it = std::sregex_iterator(page.begin(), page.end(), name); it != std::sregex_iterator(); ++it) {
+    const std::string suite = (*it)[1], test = (*it)[2];
+    EXPECT_NE(sources.find("(" + suite + ", " + test + ")"), std::string::npos) << suite << "." << test;
+    ++count;
+  }
+  EXPECT_GT(count, 40);
+}
+
 TEST(Docs, ExampleRuleFilesFitAModel) {
   ModelConfig config;
   config.vocab_size = 512;
@@ -83,12 +105,24 @@ TEST(Docs, ExampleRuleFilesFitAModel) {
   config.num_key_value_heads = 2;
   config.head_dim = 16;
   config.max_position_embeddings = 256;
-  const TempFolder folder;
-  spill(folder / "config.json", to_json(config));
+  const TempFolder dense, experts;
+  spill(dense / "config.json", to_json(config));
+  config.family = "qwen3_moe";
+  config.num_experts = 4;
+  config.num_experts_per_tok = 2;
+  config.moe_intermediate_size = 32;
+  spill(experts / "config.json", to_json(config));
+  const auto describe = [](const fs::path& rules, const TempFolder& model) {
+    return test_support::run_minite(
+        {"describe", "nvfp4_per_token", "--model", model.path().string(), "--rules", rules.string()});
+  };
   for (const auto& entry : fs::directory_iterator(fs::path(MINITE_SOURCE_DIR) / "examples/rules")) {
-    const auto result = test_support::run_minite(
-        {"describe", "nvfp4_per_token", "--model", folder.path().string(), "--rules", entry.path().string()});
+    const bool for_experts = entry.path().filename().string().starts_with("experts");
+    const auto result = describe(entry.path(), for_experts ? experts : dense);
     EXPECT_EQ(result.exit_code, 0) << entry.path() << ": " << result.err;
+    if (!for_experts) continue;
+    EXPECT_NE(result.out.find("experts.down"), std::string::npos);
+    EXPECT_NE(describe(entry.path(), dense).exit_code, 0) << "a dense model has no experts to name";
   }
 }
 

@@ -30,6 +30,8 @@ TEST(BadInput, Names) {
       {"learner_recipe=nvfp4_per_tokn", {"nvfp4_per_tokn", "did you mean 'nvfp4_per_token'?"}},
       {"contrast.sampler_recipe=bf61", {"bf61", "did you mean 'bf16'?"}},
       {"backend=smid", {"smid", "did you mean 'simd'?"}},
+      {"kv_cache=fp4", {"kv_cache=fp4", "expected bf16, fp8, fp8_e4m3", "did you mean 'fp8'?"}},
+      {"learner_kv=", {"learner_kv=", "expected bf16, fp8"}},
       {"sampler_policy=quickest", {"quickest", "batch_invariant"}},
       {"data.generator=adition", {"adition", "did you mean 'addition'?"}},
       {"data.options=digit=1", {"digit", "did you mean 'digits'?"}},
@@ -96,6 +98,33 @@ TEST(BadInput, OptionsThatContradictEachOther) {
   expect_refused(runs, {"rl", "-o", runs.text("run")}, {"--preset", "--config", "--data"});
   expect_refused(runs, {"rl", "--config", runs.text("none.yaml")}, {"none.yaml", "no such file"});
   expect_refused(runs, {"rl", "--preset", "demoo", "-o", runs.text("run")}, {"demoo", "demo"});
+}
+
+TEST(BadInput, ExpertsThatDoNotFit) {
+  const TinyRuns runs;
+  const auto refuse = [&](const std::vector<std::string>& more, const std::vector<std::string>& parts) {
+    auto all = test_support::tiny_expert_settings();
+    all.insert(all.end(), more.begin(), more.end());
+    expect_refused(runs, runs.start("run", all), parts);
+  };
+  refuse({"--set", "model.num_experts=1"}, {"num_experts=1", "between 2 and"});
+  refuse({"--set", "model.num_experts=-4"}, {"num_experts=-4", "between 2 and"});
+  refuse({"--set", "model.num_experts_per_tok=5"}, {"num_experts_per_tok=5", "num_experts=4"});
+  refuse({"--set", "model.num_experts_per_tok=0"}, {"num_experts_per_tok=0", "between 1 and"});
+  refuse({"--set", "model.moe_intermediate_size=0"}, {"moe_intermediate_size=0", "between 1 and"});
+  refuse({"--set", "model.moe_intermediate_size=40"},
+         {"layers.0.experts.gate_up", "N=80", "multiple of 32", "mxfp8", "80x32"});
+  refuse({"--set", "model.moe_intermediate_size=40", "--recipe", "nvfp4_per_token_bf16_bwd"},
+         {"layers.0.experts.down", "K=40", "multiple of 16", "nvfp4", "32x40"});
+
+  const std::string rules = runs.text("rules.yaml");
+  spill(rules, "rules:\n  - match: layers.1.router\n    recipe: nvfp4_per_token_bf16_bwd\n");
+  refuse({"--rules", rules}, {"layers.1.router", "nvfp4_per_token_bf16_bwd", "rule 1", "bf16 or fp32"});
+  spill(rules, "rules:\n  - match: layers.0.gate_up\n    recipe: bf16\n");
+  refuse({"--rules", rules}, {"rule 1", "layers.0.gate_up", "selects none"});
+  spill(rules, "rules:\n  - match: layers.*.experts.*\n    recipe: bf16\n");
+  expect_refused(runs, runs.start("run", {"--rules", rules}),
+                 {"rule 1", "layers.*.experts.*", "selects none", "layers.0.gate_up"});
 }
 
 TEST(BadInput, ConfigFilesNameTheLine) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "minite/format.h"
+#include "minite/kv_format.h"
 #include "minite/model.h"
 #include "minite/recipe.h"
 #include "support/run_command.h"
@@ -100,6 +101,17 @@ TEST(Formats, TextAndJsonHoldEveryRow) {
     EXPECT_TRUE(holds(text, std::string(formats()[i].layout)));
   }
   EXPECT_EQ(document["formats"][2]["bits_with_block_scales"], 4.5);
+}
+
+TEST(Formats, KeysAndValuesListTheirTable) {
+  const json document = json_of({"formats", "--kv"});
+  ASSERT_EQ(document["kv_formats"].size(), kv_formats().size());
+  const std::string text = run_minite({"formats", "--kv"}).out;
+  for (size_t i = 0; i < kv_formats().size(); ++i) {
+    EXPECT_EQ(document["kv_formats"][i]["name"], kv_formats()[i].name);
+    EXPECT_TRUE(holds(text, std::string(kv_formats()[i].definition)));
+  }
+  EXPECT_EQ(run_minite({"formats", "--kv", "--matrix"}).exit_code, 2);
 }
 
 TEST(Describe, EveryRecipe) {

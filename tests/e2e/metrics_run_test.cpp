@@ -15,11 +15,12 @@ using test_support::TinyRuns;
 using Keys = std::map<std::string, std::set<std::string>>;  // by stage
 
 /// The settings that switch on what the table's column "needs" names.
-const std::vector<std::string> kEverything = {
-    "rl.kl_loss_coef=0.1",           "rl.clip_ratio_c=3",     "rl.rollout_rs=token_k1",
-    "rl.rollout_rs_threshold=0.5_2", "rl.filter_groups=true", "rl.max_num_gen_batches=2",
-    "rl.overlong_buffer_len=4",      "model.num_experts=4",   "model.num_experts_per_tok=2",
-    "model.moe_intermediate_size=32"};
+const std::vector<std::string> kEverything = {"rl.kl_loss_coef=0.1",         "rl.clip_ratio_c=3",
+                                              "rl.rollout_rs=token_k1",      "rl.rollout_rs_threshold=0.5_2",
+                                              "rl.filter_groups=true",       "rl.max_num_gen_batches=2",
+                                              "rl.overlong_buffer_len=4",    "model.num_experts=4",
+                                              "model.num_experts_per_tok=2", "model.moe_intermediate_size=32",
+                                              "rl.router_replay=R3",         "rl.opsm_delta=1e-4"};
 
 std::vector<std::string> settings(const std::vector<std::string>& assignments) {
   std::vector<std::string> all;

@@ -33,6 +33,30 @@ TEST(Experts, RouteAndBalance) {
   }
 }
 
+/// Replayed experts are constants; their weights, and the gradient, come from the live scores of all experts.
+TEST(Experts, ReplayedRoute) {
+  Reference ref;
+  const std::vector<int32_t> replay = {4, 0, 2, 2, 4, 1, 0, 1, 2, -1, -1, -1, 3, 0, 2, 0, 4, 1};
+  for (const auto weights : {ExpertWeights::renormalized, ExpertWeights::probabilities}) {
+    Matrix x = Matrix::random(kTokens, kExperts, 37, 3.0), prob(kTokens, kExperts), w(kTokens, kTopK);
+    Matrix c = Matrix::random(kTokens, kTopK, 38), dx(kTokens, kExperts);
+    std::vector<int32_t> expert(replay.size()), live(replay.size()), offset(kExperts + 1),
+        row_of(expert.size()), slot_of(expert.size());
+    const Loss loss = [&] {
+      ops::route(ref.context(), {x.view(), kTopK, weights, prob.view(), expert, w.view(), replay, live});
+      ops::dispatch(ref.context(), {expert, offset, row_of, slot_of});
+      return w.dot(c) + 0.5 * ops::router_balance(ref.context(), prob.view(), Groups{offset});
+    };
+    (void)loss();
+    EXPECT_NE(expert, live) << "the case must replay something else";
+    ops::route_backward(ref.context(),
+                        {prob.view(), expert, w.view(), c.view(), weights, 0.5f, Groups{offset}, dx.view()});
+    check_elements("dlogits", x.data, dx.data, loss);
+    // A replayed expert keeps its gradient however small its score is: nothing was zeroed after the top-k.
+    EXPECT_NE(dx.data[3 * 0 + 0], 0.0);
+  }
+}
+
 TEST(Experts, PermuteAndCombine) {
   Reference ref;
   constexpr int64_t kCols = 19;

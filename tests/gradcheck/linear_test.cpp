@@ -42,31 +42,6 @@ TEST(LinearFp64, BackwardIsTheGradientOfForward) {
   check_elements("dw", w.data, dw.data, loss);
 }
 
-TEST(LinearFp64, NormLinearWithAResidual) {
-  Reference ref;
-  constexpr int64_t kRows = 4, kN = 5, kK = 6;
-  const LayerNormLinear layer(resolved("fp32", kN, kK), DType::f64, ref::table(), Policy{});
-  Matrix x = Matrix::random(kRows, kK, 34), g = Matrix::random(1, kK, 35), w = Matrix::random(kN, kK, 36);
-  Matrix c = Matrix::random(kRows, kN, 37), residual = Matrix::random(kRows, kK, 38);
-  Matrix normed(kRows, kK), y(kRows, kN), rstd(kRows, 1), dnormed(kRows, kK), dx(kRows, kK), dw(kN, kK),
-      dg(1, kK);
-  LinearWeights weights;
-  weights.dense = w.view();
-  LayerNormLinear::Saved saved;
-  saved.rstd = rstd.view();
-  const Loss loss = [&] {
-    layer.forward(ref.context(), x.view(), g.view(), 1e-2f, weights, normed.view(), y.view(), saved);
-    return y.dot(c) + x.dot(residual);
-  };
-  (void)loss();
-  Arena temp(nullptr, 0);
-  layer.backward(ref.context(), temp, c.view(), saved, g.view(), weights, dnormed.view(), residual.view(),
-                 dx.view(), dw.view(), dg.view());
-  check_elements("dx", x.data, dx.data, loss);
-  check_elements("dw", w.data, dw.data, loss);
-  check_elements("dnorm", g.data, dg.data, loss);
-}
-
 // --- quantized products ------------------------------------------------------------------------------
 
 /// [rows, cols] in FP64 of what a product reads.
@@ -88,13 +63,13 @@ Values values_of(const TensorView& t, Orientation along) {
 
 /// What the operand is after `spec`: the tensor itself, or its codes, decoded with every scale as the
 /// epilogue applies them: code * block scale, times the outer multiplier.
-Values operand(const QuantSpec& spec, const TensorView& t, Orientation along) {
+Values operand(const QuantSpec& spec, const TensorView& t, Orientation along, const Noise& noise = {}) {
   if (!spec.quantized()) return values_of(t, along);
   const int64_t rows = along == Orientation::rows ? t.rows : t.cols,
-                cols = along == Orientation::rows ? t.cols : t.rows;
+                cols = spec.stored_cols(along == Orientation::rows ? t.cols : t.rows);
   const Buffer memory(QTensor::bytes(spec, rows, cols));
   const QTensor q = QTensor::place(spec, rows, cols, memory.data());
-  ref::quantize({t, along, q});
+  ref::quantize({t, along, q, noise});
   Values out(rows, cols);
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < cols; ++c) {
@@ -139,6 +114,7 @@ void expect_product(const std::string& what, const TensorView& got, const Values
 
 /// Largest difference relative to the largest value: how far quantization moved the product's operand.
 double distance(const Values& a, const Values& b) {
+  if (a.data.size() != b.data.size()) return 1.0;  // rotated, with whole groups of rows
   double difference = 0, largest = 0;
   for (size_t i = 0; i < a.data.size(); ++i) {
     difference = std::max(difference, std::abs(a.data[i] - b.data[i]));
@@ -181,6 +157,7 @@ INSTANTIATE_TEST_SUITE_P(Recipe, Quantized, testing::ValuesIn(all_recipes()),
 /// One Linear on one table with everything that it reads and writes.
 struct LinearRun {
   static constexpr int64_t kRows = Tensors::kRows, kN = Tensors::kN, kK = Tensors::kK;
+  static constexpr uint64_t kNoise = 0x5EED;
   Linear linear;
   ThreadPool pool{2};
   Buffer scratch, memory;
@@ -193,7 +170,7 @@ struct LinearRun {
         memory(linear.backward_bytes(kRows)),
         dw(kN * kK, initial_dw) {
     const QLinearParams& p = linear.params();
-    const Context ctx{&table, &pool, nullptr, {scratch.data(), static_cast<size_t>(scratch.size())}};
+    const Context ctx{&table, &pool, nullptr, {scratch.data(), static_cast<size_t>(scratch.size())}, kNoise};
     const TensorView x(t.x.data(), kRows, kK), dy(t.dy.data(), kRows, kN), w16(t.w.data(), kN, kK);
     const Buffer qx(QTensor::bytes(p.fprop.a, kRows, kK)), qw(QTensor::bytes(p.fprop.b, kN, kK));
     const Buffer qwt(QTensor::bytes(p.dgrad.b, kK, kN));
@@ -238,9 +215,13 @@ TEST_P(Quantized, ProductsAreThoseOfTheOperandsThatTheRecipeNames) {
   const TensorView dgrad_w = source(p.dgrad, p.fprop.b, w, w_decoded),
                    wgrad_x = source(p.wgrad, p.fprop.a, x, x_decoded);
   const Values fa = operand(p.fprop.a, x, Orientation::rows), fb = operand(p.fprop.b, w, Orientation::rows);
-  const Values da = operand(p.dgrad.a, dy, Orientation::rows),
+  Context noise_context;
+  noise_context.noise = LinearRun::kNoise;
+  const Linear module(resolved(GetParam(), kN, kK), DType::bf16, ref::table(), {Policy::Kind::fastest, {}});
+  const auto noise = [&](Linear::Pass pass) { return module.noise(noise_context, pass); };
+  const Values da = operand(p.dgrad.a, dy, Orientation::rows, noise(Linear::Pass::dgrad)),
                db = operand(p.dgrad.b, dgrad_w, Orientation::columns);
-  const Values wa = operand(p.wgrad.a, dy, Orientation::columns),
+  const Values wa = operand(p.wgrad.a, dy, Orientation::columns, noise(Linear::Pass::wgrad)),
                wb = operand(p.wgrad.b, wgrad_x, Orientation::columns);
   for (const OpTable* table : test_support::cpu_tables()) {
     LinearRun run(GetParam(), *table, t);
@@ -254,6 +235,50 @@ TEST_P(Quantized, ProductsAreThoseOfTheOperandsThatTheRecipeNames) {
   EXPECT_EQ(distance(fa, values_of(x, Orientation::rows)) > 1e-3, p.fprop.a.quantized());
   EXPECT_EQ(distance(da, values_of(dy, Orientation::rows)) > 1e-3, p.dgrad.a.quantized());
   EXPECT_EQ(distance(wa, dyt) > 1e-3, p.wgrad.a.quantized());
+}
+
+/// The random bits of a product belong to the pass, the module and the seed: another seed rounds differently,
+/// and the mean over seeds is the value itself.
+TEST(QuantizedBlocks, StochasticRoundingIsUnbiasedAndRepeats) {
+  Tensors t;
+  const TensorView dy(t.dy.data(), Tensors::kRows, Tensors::kN);
+  const QuantSpec spec = get_recipe("nvfp4_te").params.dgrad.a;
+  const Values exact = values_of(dy, Orientation::rows);
+  Values mean(exact.rows, exact.cols);
+  constexpr int kSeeds = 400;
+  for (int seed = 0; seed < kSeeds; ++seed) {
+    const Noise noise{static_cast<uint64_t>(seed), 7};
+    const Values once = operand(spec, dy, Orientation::rows, noise);
+    if (seed == 0) {
+      EXPECT_EQ(operand(spec, dy, Orientation::rows, noise).data, once.data);
+      EXPECT_NE(operand(spec, dy, Orientation::rows, {0, 8}).data, once.data);
+      EXPECT_NE(operand(spec, dy, Orientation::rows, {1, 7}).data, once.data);
+    }
+    for (size_t i = 0; i < mean.data.size(); ++i) mean.data[i] += once.data[i] / kSeeds;
+  }
+  QuantSpec nearest = spec;
+  nearest.rounding = Rounding::nearest;
+  const Values once = operand(nearest, dy, Orientation::rows);
+  // The relative L2 of the mean is that of nearest rounding over sqrt(kSeeds), within a factor.
+  double mean_error = 0, nearest_error = 0;
+  for (size_t i = 0; i < mean.data.size(); ++i) {
+    mean_error += std::pow(mean.data[i] - exact.data[i], 2);
+    nearest_error += std::pow(once.data[i] - exact.data[i], 2);
+  }
+  EXPECT_LT(std::sqrt(mean_error), 0.2 * std::sqrt(nearest_error));
+}
+
+/// A rotation of both operands leaves their product alone: H H^T = 1.
+TEST(QuantizedBlocks, RotatedProductsApproximateTheSameGradient) {
+  Tensors t;
+  constexpr int64_t kN = Tensors::kN, kK = Tensors::kK;
+  LinearRun rotated("nvfp4_te", ref::table(), t), exact("bf16", ref::table(), t);
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < kN * kK; ++i) {
+    difference += std::pow(static_cast<double>(rotated.dw[i] - exact.dw[i]), 2);
+    size += std::pow(static_cast<double>(exact.dw[i]), 2);
+  }
+  EXPECT_LT(std::sqrt(difference / size), 0.35) << "four-bit operands, the same gradient";
 }
 
 /// MXFP8 blocks of wgrad run along the rows of the batch, those of dgrad along N.

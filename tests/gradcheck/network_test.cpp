@@ -12,12 +12,14 @@ namespace {
 struct Variant {
   const char* name;
   bool tied, experts, norm_topk_prob;
-  float balance;  ///< coefficient of the load-balancing loss
+  float balance;        ///< coefficient of the load-balancing loss
+  bool replay = false;  ///< experts are given instead of chosen
 };
-constexpr std::array<Variant, 4> kVariants = {{{"untied", false, false, false, 0},
+constexpr std::array<Variant, 5> kVariants = {{{"untied", false, false, false, 0},
                                                {"tied", true, false, false, 0},
                                                {"experts", false, true, true, 0.25f},
-                                               {"plain_probabilities", false, true, false, 0}}};
+                                               {"plain_probabilities", false, true, false, 0},
+                                               {"replayed", false, true, true, 0.25f, true}}};
 
 ModelConfig config(const Variant& v) {
   ModelConfig c;
@@ -62,16 +64,16 @@ class Model {
     token_ = test_support::random_tokens(rows, 13, 82, 0);
     for (int32_t r = 1; r < rows; ++r) scored_.push_back(r);
     target_ = test_support::random_tokens(rows - 1, 13, 82, 1);
-    const int64_t layer = 2 * network_.kv_block_elements() * 8;
-    kv_memory_ = Buffer(2 * layer);
-    for (int64_t i = 0; i < 2; ++i)
-      kv_.layers.push_back({kv_memory_.data() + i * layer, DType::f64, 2, 6, first_block_});
+    kv_memory_ = Buffer(network_.kv_bytes(2));
+    kv_ = network_.kv_set(kv_memory_.data(), 2, first_block_);
     Arena measure;
     (void)network_.place(measure, rows, rows - 1, Keep::for_backward);
     memory_ = Buffer(measure.peak() + network_.backward_bytes(rows, rows - 1));
     c_ = Matrix::random(1, rows - 1, 83);
     e_ = Matrix::random(1, rows - 1, 84);
     logp_ = entropy_ = lse_ = Matrix(1, rows - 1);
+    for (int32_t i = 0; variant.replay && i < 2 * rows; ++i)  // two of five experts for each layer and row
+      replay_.insert(replay_.end(), {i * 3 % 5, (i * 3 + 1 + i % 4) % 5});
   }
 
   double loss() {
@@ -100,7 +102,7 @@ class Model {
                           Keep::for_backward);
   }
   double forward(Activations& act) {
-    const TensorView hidden = network_.forward(ref_.context(), rows(), kv_, act);
+    const TensorView hidden = network_.forward(ref_.context(), rows(), kv_, act, {replay_, {}, {}, {}});
     network_.gather(ref_.context(), hidden, scored_, act);
     const TensorView logits = network_.logits(ref_.context(), act, 0, static_cast<int64_t>(scored_.size()));
     ops::logprob(ref_.context(), {logits, target_, kTemperature, logp_.view(), entropy_.view(), lse_.view()});
@@ -117,7 +119,7 @@ class Model {
   WeightCache cache_;
   Network network_;
   Reference ref_;
-  std::vector<int32_t> token_, seq_, pos_, scored_, target_;
+  std::vector<int32_t> token_, seq_, pos_, scored_, target_, replay_;
   std::vector<int64_t> first_block_ = {0, 1};
   Buffer kv_memory_, memory_;
   KvSet kv_;

@@ -1,31 +1,79 @@
 // Backward ops against central differences of their forward ops, element by element, in FP64.
+#include "formats/codecs.h"
 #include "gradcheck/differences.h"
 #include "model/network.h"
+#include "support/norms.h"
 
 namespace minite::gradcheck {
 namespace {
 
-TEST(Ops, RmsNorm) {
+void check_norm(const test_support::NormCase& norm, bool with_residual) {
   Reference ref;
   constexpr int64_t kRows = 3, kGroups = 2, kDim = 19;
-  for (const bool with_residual : {false, true}) {
-    Matrix x = Matrix::random(kRows, kGroups * kDim, 1), w = Matrix::random(1, kDim, 2),
-           c = Matrix::random(kRows, kGroups * kDim, 3);
-    Matrix residual = Matrix::random(kRows, kGroups * kDim, 4);
-    Matrix y(kRows, kGroups * kDim), rstd(kRows, kGroups), dx(kRows, kGroups * kDim), dw(1, kDim);
-    // The residual's own loss is <residual, x>: dx includes it.
-    const Loss loss = [&] {
-      ops::rmsnorm(ref.context(), {x.view(), w.view(), 1e-2f, kGroups, y.view(), rstd.view()});
-      return y.dot(c) + (with_residual ? x.dot(residual) : 0.0);
-    };
-    (void)loss();
-    std::fill(dw.data.begin(), dw.data.end(), 0.5);  // gradients accumulate
-    ops::rmsnorm_backward(ref.context(),
-                          {c.view(), x.view(), w.view(), rstd.view(), kGroups,
-                           with_residual ? residual.view() : TensorView{}, dx.view(), dw.view()});
-    for (double& g : dw.data) g -= 0.5;
-    check_elements("dx", x.data, dx.data, loss);
-    check_elements("dweight", w.data, dw.data, loss);
+  const bool layernorm = norm.spec.kind == NormKind::layernorm;
+  Matrix x = Matrix::random(kRows, kGroups * kDim, 1), w = Matrix::random(1, kDim, 2),
+         c = Matrix::random(kRows, kGroups * kDim, 3), b = Matrix::random(1, kDim, 27);
+  Matrix residual = Matrix::random(kRows, kGroups * kDim, 4);
+  Matrix y(kRows, kGroups * kDim), rstd(kRows, kGroups), mean(kRows, kGroups), dx(kRows, kGroups * kDim);
+  Matrix dw(1, kDim), db(1, kDim);
+  const TensorView means = layernorm ? mean.view() : TensorView{};
+  // The residual's own loss is <residual, x>: dx includes it.
+  const Loss loss = [&] {
+    ops::norm(ref.context(), {x.view(), w.view(), 1e-2f, kGroups, y.view(), rstd.view(), norm.spec,
+                              norm.bias ? b.view() : TensorView{}, means});
+    return y.dot(c) + (with_residual ? x.dot(residual) : 0.0);
+  };
+  (void)loss();
+  for (Matrix* m : {&dw, &db}) std::fill(m->data.begin(), m->data.end(), 0.5);  // gradients accumulate
+  ops::norm_backward(ref.context(), {c.view(), x.view(), w.view(), rstd.view(), kGroups,
+                                     with_residual ? residual.view() : TensorView{}, dx.view(), dw.view(),
+                                     norm.spec, means, norm.bias ? db.view() : TensorView{}});
+  for (Matrix* m : {&dw, &db}) {
+    for (double& e : m->data) e -= 0.5;
+  }
+  const std::string name(norm.name);
+  check_elements(name + " dx", x.data, dx.data, loss);
+  check_elements(name + " dweight", w.data, dw.data, loss);
+  if (norm.bias) check_elements(name + " dbias", b.data, db.data, loss);
+}
+
+TEST(Ops, Norms) {
+  for (const test_support::NormCase& norm : test_support::kNorms) {
+    for (const bool with_residual : {false, true}) check_norm(norm, with_residual);
+  }
+}
+
+/// The norms by their textbook formulas; the mean is large, so that a variance by E[x^2] - E[x]^2 would show.
+TEST(Ops, NormsAreTheirFormulas) {
+  Reference ref;
+  constexpr int64_t kDim = 37;
+  constexpr double kEps = 0x1p-7;
+  Matrix x = Matrix::random(1, kDim, 71), w = Matrix::random(1, kDim, 72), b = Matrix::random(1, kDim, 73);
+  for (double& e : x.data) e += 1e6;
+  double mean = 0, variance = 0, square = 0;
+  for (const double e : x.data) mean += e / kDim;
+  for (const double e : x.data) variance += (e - mean) * (e - mean) / kDim, square += e * e / kDim;
+  Matrix y(1, kDim), means(1, 1);
+  for (const test_support::NormCase& norm : test_support::kNorms) {
+    const bool layernorm = norm.spec.kind == NormKind::layernorm;
+    ops::norm(ref.context(), {x.view(),
+                              w.view(),
+                              static_cast<float>(kEps),
+                              1,
+                              y.view(),
+                              {},
+                              norm.spec,
+                              norm.bias ? b.view() : TensorView{},
+                              layernorm ? means.view() : TensorView{}});
+    for (size_t i = 0; i < kDim; ++i) {
+      const double weight = w.data[i] + (norm.spec.gamma == Gamma::zero_centered ? 1.0 : 0.0);
+      const double centred =
+          layernorm ? (x.data[i] - mean) / std::sqrt(variance + kEps) : x.data[i] / std::sqrt(square + kEps);
+      EXPECT_NEAR(y.data[i], centred * weight + (norm.bias ? b.data[i] : 0.0), 1e-8) << norm.name;
+    }
+    if (layernorm) {
+      EXPECT_NEAR(means.data[0], mean, 1e-8);
+    }
   }
 }
 
@@ -121,6 +169,56 @@ TEST(Ops, Attention) {
   check_direction("dq", q.data, dq.data, loss, 18);
   check_direction("dk", k.data, dk.data, loss, 19);
   check_direction("dv", v.data, dv.data, loss, 20);
+}
+
+/// Keys and values as codes: the gradients are those of the rounded keys and values, which a store without
+/// codes holds here, and queries see the codes.
+TEST(Ops, AttentionOfFp8KeysIsStraightThrough) {
+  Reference ref;
+  constexpr int64_t kHeads = 4, kKv = 2, kDim = 6, kRows = 70;
+  constexpr KvScale kScale{0.03f, 0.017f};
+  const std::vector<int64_t> first_block = {0};
+  const std::vector<int32_t> seq(kRows, 0);
+  std::vector<int32_t> pos;
+  for (int32_t p = 0; p < kRows; ++p) pos.push_back(p);
+  Matrix q = Matrix::random(kRows, kHeads * kDim, 21, 2.0), c = Matrix::random(kRows, kHeads * kDim, 24);
+  Matrix k = Matrix::random(kRows, kKv * kDim, 22, 2.0), v = Matrix::random(kRows, kKv * kDim, 23);
+  Matrix o(kRows, kHeads * kDim), lse(kRows, kHeads), dq(kRows, kHeads * kDim);
+  Matrix dk(kRows, kKv * kDim), dv(kRows, kKv * kDim);
+  KvStore codes{nullptr, DType::f64, kKv, kDim, first_block, KvFormat::fp8, kScale};
+  std::vector<uint8_t> code_memory(static_cast<size_t>(2 * codes.block_elements()));
+  codes.data = code_memory.data();
+  ops::kv_write(ref.context(), {k.view(), v.view(), seq, pos, codes});
+  const auto attend = [&](const KvStore& kv) {
+    ops::attention(ref.context(), {q.view(), seq, pos, kv, kHeads, o.view(), lse.view()});
+    return o.dot(c);
+  };
+  (void)attend(codes);
+  ops::attention_backward(ref.context(), {c.view(), q.view(), o.view(), lse.view(), seq, pos, codes, kHeads,
+                                          dq.view(), dk.view(), dv.view()});
+  check_elements(
+      "dq", q.data, dq.data, [&] { return attend(codes); }, 1e-8, 41);
+
+  const auto round = [](Matrix& x, float scale) {
+    for (double& e : x.data) {
+      const auto code = E4M3::encode(static_cast<float>(e / static_cast<double>(scale)));
+      e = static_cast<double>(E4M3::decode(code)) * static_cast<double>(scale);
+    }
+  };
+  round(k, kScale.k);
+  round(v, kScale.v);
+  KvStore plain{nullptr, DType::f64, kKv, kDim, first_block};
+  std::vector<double> memory(static_cast<size_t>(2 * plain.block_elements()));
+  plain.data = memory.data();
+  const Loss loss = [&] {
+    ops::kv_write(ref.context(), {k.view(), v.view(), seq, pos, plain});
+    return attend(plain);
+  };
+  EXPECT_NEAR(loss(), attend(codes), 1e-12);
+  check_elements("dk", k.data, dk.data, loss, 1e-8, 17);
+  check_elements("dv", v.data, dv.data, loss, 1e-8, 17);
+  check_direction("dk", k.data, dk.data, loss, 25);
+  check_direction("dv", v.data, dv.data, loss, 26);
 }
 
 }  // namespace

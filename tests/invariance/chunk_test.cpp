@@ -30,16 +30,24 @@ class Chunks : public RecipeTest {
 MINITE_RECIPES(Chunks, Which::row_local);
 
 TEST_P(Chunks, AnyPrefillSizeGivesTheBitsOfOnePass) {
-  for (const ModelConfig& config : {tiny_config(32), tiny_config(24), tiny_experts(24)}) {
+  struct Case {
+    ModelConfig config;
+    KvFormat kv;
+  };
+  for (const auto& [config, kv] :
+       {Case{tiny_config(32), KvFormat::bf16}, Case{tiny_config(24), KvFormat::bf16},
+        Case{tiny_experts(24), KvFormat::bf16}, Case{tiny_config(24), KvFormat::fp8},
+        Case{tiny_experts(32), KvFormat::fp8}}) {
     Weights weights(config, DType::bf16, Purpose::training);
     fill_strong(weights, 21);
+    weights.set_kv_scales(uneven_kv_scales(config));
     const auto tokens = random_tokens(kLength + 1, config.vocab_size, 1, 0);
     std::vector<std::byte> cache;
     PackedRun::Result expected;
     for (const OpTable* table : cpu_tables()) {
       const bool slow = table == &ref::table();
       const int64_t length = slow ? 70 : kLength;  // ref covers one block boundary
-      Sides sides(weights, {.recipe = GetParam(), .table = table, .threads = 2});
+      Sides sides(weights, {.recipe = GetParam(), .table = table, .threads = 2, .kv = kv});
       PackedRun one(sides.network, *table, sides.pool, 1, kLength);
       const PackedRun::Result whole = run_in_pieces(one, tokens, length, 0, length);
       for (const int64_t piece : {1, 2, 7, 63, 64, 65}) {
@@ -58,28 +66,30 @@ TEST_P(Chunks, AnyPrefillSizeGivesTheBitsOfOnePass) {
 }
 
 TEST_P(Chunks, PrefillThenDecodeGivesTheBitsOfOnePass) {
-  const ModelConfig config = tiny_config(24, true);
-  Weights weights(config, DType::bf16, Purpose::training);
-  fill_strong(weights, 22);
-  const auto tokens = random_tokens(kLength + 1, config.vocab_size, 2, 0);
-  for (const OpTable* table : cpu_tables()) {
-    const int64_t length = table == &ref::table() ? 70 : kLength;
-    Sides sides(weights, {.recipe = GetParam(), .table = table});
-    PackedRun one(sides.network, *table, sides.pool, 1, kLength);
-    const PackedRun::Result whole = run_in_pieces(one, tokens, length, 0, length);
-    for (const int64_t head : {1, 62, 100}) {
-      PackedRun run(sides.network, *table, sides.pool, 1, kLength);
-      ASSERT_TRUE(run_in_pieces(run, tokens, length, std::min(head, length - 3), 1) == whole)
-          << table->name << " " << head << " then decode";
+  for (const ModelConfig& config : {tiny_config(24, true), tiny_experts()}) {
+    Weights weights(config, DType::bf16, Purpose::training);
+    fill_strong(weights, 22);
+    const auto tokens = random_tokens(kLength + 1, config.vocab_size, 2, 0);
+    for (const OpTable* table : cpu_tables()) {
+      const int64_t length = table == &ref::table() ? 70 : kLength;
+      Sides sides(weights, {.recipe = GetParam(), .table = table});
+      PackedRun one(sides.network, *table, sides.pool, 1, kLength);
+      const PackedRun::Result whole = run_in_pieces(one, tokens, length, 0, length);
+      for (const int64_t head : {1, 62, 100}) {
+        PackedRun run(sides.network, *table, sides.pool, 1, kLength);
+        ASSERT_TRUE(run_in_pieces(run, tokens, length, std::min(head, length - 3), 1) == whole)
+            << table->name << " " << head << " then decode";
+      }
     }
   }
 }
 
-TEST_P(Chunks, TeacherForcingBySamplerStepsEqualsTheLearner) {
-  const ModelConfig config = tiny_config();
+/// Positions of three sequences pass by pass, as a sampler decodes, against the learner's packed pass.
+void teacher_force(const std::string& recipe, const ModelConfig& config, KvFormat kv) {
+  constexpr int64_t kLength = 150;
   Weights weights(config, DType::bf16, Purpose::training);
   fill_strong(weights, 23);
-  Sides sides(weights, {.recipe = GetParam(), .threads = 2});
+  Sides sides(weights, {.recipe = recipe, .threads = 2, .kv = kv});
   std::vector<Sequence> sequences;
   PackedRun run(sides.network, fast_table(), sides.pool, 3, kLength);
   for (uint64_t s = 0; s < 3; ++s) {
@@ -102,6 +112,12 @@ TEST_P(Chunks, TeacherForcingBySamplerStepsEqualsTheLearner) {
   std::vector<float> flat;
   for (const auto& s : stepped) flat.insert(flat.end(), s.begin(), s.end());
   EXPECT_TRUE(same_bits(flat, learned.logp));
+}
+
+TEST_P(Chunks, TeacherForcingBySamplerStepsEqualsTheLearner) {
+  for (const ModelConfig& config : {tiny_config(), tiny_experts(24)}) {
+    for (const KvFormat kv : kKvFormats) teacher_force(GetParam(), config, kv);
+  }
 }
 
 }  // namespace

@@ -94,10 +94,10 @@ TEST(Mismatch, OneWeightCodeOfTheSamplerIsAGap) {
 /// One ulp of attention is often lost: four-bit codes swallow it, and even BF16 roundings do. So a BF16
 /// recipe, and the elements of one key (value) one after the other: some must show, and undoing the change
 /// must not.
-TEST(Mismatch, OneUlpInTheKeyValueCacheIsAGap) {
+void check_one_ulp_of_the_cache(KvFormat format) {
   constexpr int64_t kPrompt = 70, kLength = 90, kAt = 66 - kKeyBlock;
   Bench b;
-  Sides sides(b.weights, {.recipe = "bf16"});
+  Sides sides(b.weights, {.recipe = "bf16", .kv = format});
   const auto tokens = random_tokens(kLength + 1, b.config.vocab_size, 9, 0);
   const Scores learned = score(sides.learner, std::vector<Sequence>{{tokens, kPrompt + 1}});
   PackedRun run(sides.network, fast_table(), sides.pool, 1, kLength);
@@ -113,18 +113,56 @@ TEST(Mismatch, OneUlpInTheKeyValueCacheIsAGap) {
     }
     return gap_between(learned.logp, recorded).abs_max;
   };
+  // The lowest byte of a BF16 element holds the bit; a code is that byte.
   const KvStore& kv = run.kv().layers[0];
+  const int64_t size = kv_element_size(kv.format, kv.dtype);
   for (const bool key : {true, false}) {
     int shown = 0;
     for (int64_t d = 0; d < kv.head_dim; ++d) {
-      bf16& element = key ? kv.k<bf16>(1, 0)[d * kKeyBlock + kAt] : kv.v<bf16>(1, 0)[kAt * kv.head_dim + d];
-      element.bits ^= 1;
+      const int64_t head = kv.block_elements();  // block 1, head 0
+      const int64_t at = key ? d * kKeyBlock + kAt : kKeyBlock * kv.head_dim + kAt * kv.head_dim + d;
+      uint8_t& lowest = static_cast<uint8_t*>(kv.data)[(head + at) * size];
+      lowest ^= 1;
       shown += decoded_gap() > 0.0 ? 1 : 0;
-      element.bits ^= 1;
+      lowest ^= 1;
     }
     EXPECT_GE(shown, 4) << (key ? "key" : "value");
     EXPECT_EQ(decoded_gap(), 0.0);
   }
+}
+TEST(Mismatch, OneUlpInTheKeyValueCacheIsAGap) { check_one_ulp_of_the_cache(KvFormat::bf16); }
+TEST(Mismatch, OneCodeInTheKeyValueCacheIsAGap) { check_one_ulp_of_the_cache(KvFormat::fp8); }
+
+/// FP8 on one side only, either side, for every row-local recipe; dense and with experts.
+TEST(Mismatch, KeysAndValuesInFp8OnOneSideHaveAGap) {
+  for (const ModelConfig& config : {tiny_config(), tiny_experts()}) {
+    Weights weights(config, DType::bf16, Purpose::training);
+    fill_strong(weights, 41);
+    const auto requests = requests_of({4, 70, 11}, config.vocab_size);
+    for (const std::string& recipe : recipe_names(Which::row_local)) {
+      Sides plain(weights, {.recipe = recipe}), fp8(weights, {.recipe = recipe, .kv = KvFormat::fp8});
+      const auto gap = [&](Sides& sampler, Sides& learner) {
+        const auto samples = sampler.sampler.generate(requests, params(8));
+        const Scores learned = score(learner.learner, sequences_of(requests, samples));
+        return gap_between(learned.logp, scores_of(samples).logp).abs_max;
+      };
+      EXPECT_GT(gap(fp8, plain), 1e-4) << config.family << " " << recipe;
+      EXPECT_GT(gap(plain, fp8), 1e-4) << config.family << " " << recipe;
+      EXPECT_EQ(gap(fp8, fp8), 0.0) << config.family << " " << recipe;
+    }
+  }
+}
+
+/// The scales are part of the sampler's numerics: both sides read those of the weights.
+TEST(Mismatch, OtherScalesAreAGap) {
+  Bench b;
+  Sides sides(b.weights, {.kv = KvFormat::fp8});
+  const auto samples = sides.sampler.generate(b.requests, params(8));
+  const auto sequences = sequences_of(b.requests, samples);
+  b.weights.set_kv_scales(uneven_kv_scales(b.config));
+  EXPECT_GT(gap_between(score(sides.learner, sequences).logp, scores_of(samples).logp).abs_max, 1e-4);
+  b.weights.set_kv_scales(std::vector<KvScale>(2));
+  EXPECT_EQ(gap_between(score(sides.learner, sequences).logp, scores_of(samples).logp).abs_max, 0.0);
 }
 
 TEST(Mismatch, TensorScalesAreRefusedWhereBatchInvarianceIsPromised) {

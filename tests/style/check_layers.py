@@ -28,13 +28,14 @@ ROOMS = {
 
 # Public header -> the room that implements it.
 HEADERS = {
-    "error.h": "core", "tensor.h": "core", "version.h": "core", "format.h": "formats", "recipe.h": "recipes",
-    "ops.h": "ops", "model.h": "model", "rl.h": "rl",
+    "error.h": "core", "tensor.h": "core", "version.h": "core", "format.h": "formats", "kv_format.h": "formats", "recipe.h": "recipes",
+    "ops.h": "ops", "model.h": "model", "routes.h": "model", "rl.h": "rl",
 }
 
 # The mathematics of rl sees no tensor, no model, no device: pure functions of spans.
 RL_MATH = {"advantage", "aggregation", "batch", "config", "correction", "evaluate", "gap", "gate", "kl", "metrics",
-           "objective", "options", "prepare", "ratio", "rejection", "repair", "shaping", "step_metrics", "table", "triage"}
+           "objective", "options", "prepare", "ratio", "rejection", "repair", "replay", "shaping", "step_metrics", "table",
+           "triage"}
 RL_MATH_MAY = {"core", "minite/rl.h", "minite/error.h"} | {f"rl/{name}.h" for name in RL_MATH}
 
 # Folders of backends: each stands alone, but all may use ref, the specification.

@@ -13,19 +13,28 @@ struct EditedTensor {
   std::vector<std::byte> bytes;
 };
 
-/// Rewrites folder/model.safetensors with `edit` applied to tensor `name`.
-inline void edit_tensor(const std::filesystem::path& folder, const std::string& name,
-                        const std::function<void(EditedTensor&)>& edit) {
+/// Rewrites folder/model.safetensors with `edit` applied to its tensors.
+inline void edit_tensors(const std::filesystem::path& folder,
+                         const std::function<void(io::TensorMap&)>& edit) {
   const std::filesystem::path path = folder / "model.safetensors";
   const std::string memory = slurp(path);  // a copy: the file is replaced below
   auto content = io::parse_safetensors({reinterpret_cast<const std::byte*>(memory.data()), memory.size()},
                                        path.string());
-  io::TensorInfo& info = content.tensors.at(name);
-  EditedTensor edited{info, {info.bytes.begin(), info.bytes.end()}};
-  edit(edited);
-  info = edited.info;
-  info.bytes = edited.bytes;
+  edit(content.tensors);
   io::write_safetensors(path, content.tensors, content.metadata);
+}
+
+/// The same for one tensor.
+inline void edit_tensor(const std::filesystem::path& folder, const std::string& name,
+                        const std::function<void(EditedTensor&)>& edit) {
+  EditedTensor edited;  // outlives the writing
+  edit_tensors(folder, [&](io::TensorMap& tensors) {
+    io::TensorInfo& info = tensors.at(name);
+    edited = {info, {info.bytes.begin(), info.bytes.end()}};
+    edit(edited);
+    info = edited.info;
+    info.bytes = edited.bytes;
+  });
 }
 
 /// Sets BF16 element `index` of tensor `name` to the bits `bits`.

@@ -9,16 +9,10 @@ class PackedRun {
  public:
   PackedRun(const Network& network, const OpTable& table, ThreadPool& pool, int64_t slots, int64_t max_length)
       : network_(network) {
-    const ModelConfig& c = network.config();
     const int64_t blocks = (max_length + kKeyBlock - 1) / kKeyBlock;
-    const int64_t layer =
-        align_up(slots * blocks * network.kv_block_elements() * dtype_size(network.compute()));
-    cache_ = Buffer(layer * c.num_hidden_layers);
+    cache_ = Buffer(network.kv_bytes(slots * blocks));
     for (int64_t s = 0; s < slots; ++s) first_block_.push_back(s * blocks);
-    for (int64_t i = 0; i < c.num_hidden_layers; ++i) {
-      kv_.layers.push_back(
-          {cache_.data() + i * layer, network.compute(), c.num_key_value_heads, c.head_dim, first_block_});
-    }
+    kv_ = network.kv_set(cache_.data(), slots * blocks, first_block_);
     const int64_t rows = slots * max_length;
     Arena measure;
     (void)network.place(measure, rows, rows, Keep::for_backward);

@@ -2,6 +2,7 @@
 // A small random Qwen3 and the two sides that run it. Weights are far larger than a fresh model's, so that
 // log-probs differ from token to token and a wrong bit is not lost in a uniform distribution.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -60,6 +61,28 @@ inline void fill_strong(Weights& weights, uint64_t seed) {
   weights.round_masters();
 }
 
+/// The same with columns of the layers' matrices in blocks of very different size: sums of products of blocks
+/// of one size are often exact, and then their order would not show.
+inline void fill_uneven(Weights& weights, uint64_t seed) {
+  fill_strong(weights, seed);
+  for (const Parameter& p : weights.parameters()) {
+    if (p.spec.rows == 1 || p.spec.name == "embed" || p.spec.name == "lm_head") continue;
+    for (int64_t i = 0; i < p.master.size(); ++i)
+      p.master.as<float>()[i] *= std::ldexp(2.0f, -3 * static_cast<int>(i % p.spec.cols / 16 % 4));
+  }
+  weights.round_masters();
+}
+
+/// Scales of FP8 keys and values that are no powers of two and differ between layers.
+inline std::vector<KvScale> uneven_kv_scales(const ModelConfig& config) {
+  std::vector<KvScale> scales;
+  for (int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    const auto layer = static_cast<float>(i);
+    scales.push_back({0.03f + 0.011f * layer, 0.017f + 0.007f * layer});
+  }
+  return scales;
+}
+
 /// Tables of every backend that this processor runs; ref first.
 inline std::vector<const OpTable*> cpu_tables() {
   std::vector<const OpTable*> tables = {&ref::table()};
@@ -77,6 +100,7 @@ struct SideOptions {
   SamplerLimits sampler{33, 192, 4096};
   LearnerLimits learner{4096, 192};
   Policy policy{};
+  KvFormat kv = KvFormat::bf16;
 };
 
 /// Learner and sampler of one recipe on one table over weights that somebody else owns.
@@ -93,7 +117,7 @@ struct Sides {
         network(weights, cache,
                 resolve(o.recipe, {}, linear_modules(weights.config()),
                         static_cast<int>(weights.config().num_hidden_layers)),
-                *o.table, o.policy),
+                *o.table, o.policy, o.kv),
         learner(weights, network, *o.table, pool, o.learner),
         sampler(network, *o.table, pool, o.sampler) {
     cache.refresh(learner.context());

@@ -1,5 +1,5 @@
 #pragma once
-// SwiGLU, addition, embedding.
+// SwiGLU, addition, the gradient of a bias, embedding.
 //
 //   s = sigmoid(g)   a = g * s   y = a * u
 //   du = dy * a      dg = (dy * u) * fma(a, 1 - s, s)
@@ -43,6 +43,14 @@ void add(const AddArgs& args) {
     for (int64_t i = 0; i < args.y.cols; ++i) {
       args.y.row<T>(r)[i] = static_cast<T>(load(args.a.row<const T>(r)[i]) + load(args.b.row<const T>(r)[i]));
     }
+  }
+}
+
+template <class T>
+void bias_backward(const BiasBackwardArgs& args) {
+  Acc<T>* out = args.dbias.as<Acc<T>>();
+  for (int64_t r = 0; r < args.dy.rows; ++r) {
+    for (int64_t i = 0; i < args.dy.cols; ++i) out[i] = out[i] + load(args.dy.row<const T>(r)[i]);
   }
 }
 

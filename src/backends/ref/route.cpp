@@ -18,6 +18,16 @@ void select(const A* x, int64_t n, int64_t k, int32_t* out) {
 }
 
 template <class A>
+void choose(const RouteArgs& args, const A* x, int64_t r) {
+  const int64_t k = args.top_k;
+  int32_t* chosen = args.expert.data() + r * k;
+  const bool replayed = !args.replay.empty() && args.replay[static_cast<size_t>(r * k)] >= 0;
+  if (!replayed || !args.live.empty()) select(x, args.logits.cols, k, chosen);
+  if (!args.live.empty()) std::copy_n(chosen, k, args.live.data() + r * k);
+  if (replayed) std::copy_n(args.replay.data() + r * k, k, chosen);
+}
+
+template <class A>
 double balance(const RouterBalanceArgs& args) {
   double sum = 0;
   for (int64_t j = 0; j < args.prob.cols; ++j) {
@@ -33,6 +43,9 @@ double balance(const RouterBalanceArgs& args) {
 
 void select_experts(const float* x, int64_t n, int64_t k, int32_t* out) { select(x, n, k, out); }
 void select_experts(const double* x, int64_t n, int64_t k, int32_t* out) { select(x, n, k, out); }
+
+void choose_experts(const RouteArgs& args, const float* x, int64_t r) { choose(args, x, r); }
+void choose_experts(const RouteArgs& args, const double* x, int64_t r) { choose(args, x, r); }
 
 void dispatch(const DispatchArgs& args) {
   const auto at = [&](int32_t e) -> int32_t& { return args.offset[static_cast<size_t>(e)]; };

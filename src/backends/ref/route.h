@@ -2,7 +2,8 @@
 // Routing of a mixture of experts; A is f32 (f64 for f64).
 //
 //   m = max x     e_j = exp(x_j - m)     p_j = e_j / lane_sum e
-//   experts: the k largest x, ties to the lowest index     w_i = p of the i-th, over their sum in slot order
+//   experts: the k largest x, ties to the lowest index, or those replayed
+//   w_i = p of the i-th, over their sum in slot order
 // Backward, s = that sum (1 for plain probabilities), n_j = load of expert j:
 //   dp_j = balance * E / T^2 * n_j, and for the experts of the token + (dw_i - sum dw w) / s (plain: + dw_i)
 //   dx_j = p_j * (dp_j - lane_sum dp p)
@@ -16,6 +17,9 @@ namespace minite::ref {
 /// Indices of the k largest of n, best first, ties to the lowest index. A NaN never replaces another entry.
 void select_experts(const float* x, int64_t n, int64_t k, int32_t* out);
 void select_experts(const double* x, int64_t n, int64_t k, int32_t* out);
+/// Experts of token `r` whose logits are `x`: args.expert, and args.live when given.
+void choose_experts(const RouteArgs& args, const float* x, int64_t r);
+void choose_experts(const RouteArgs& args, const double* x, int64_t r);
 /// Stable counting sort of the slots by expert.
 void dispatch(const DispatchArgs& args);
 /// FP64: columns summed over ascending rows, then experts ascending.
@@ -31,8 +35,8 @@ void route(const RouteArgs& args) {
     for (int64_t j = 0; j < experts; ++j) m = m < x[j] ? x[j] : m;
     const A sum = lane_sum<A>(experts, [&](A acc, int64_t j) { return acc + math::exp(x[j] - m); });
     for (int64_t j = 0; j < experts; ++j) p[j] = math::exp(x[j] - m) / sum;
-    int32_t* chosen = args.expert.data() + r * k;
-    select_experts(x, experts, k, chosen);
+    choose_experts(args, x, r);
+    const int32_t* chosen = args.expert.data() + r * k;
     A total = args.weights == ExpertWeights::renormalized ? A(0) : A(1);
     if (args.weights == ExpertWeights::renormalized) {
       for (int64_t i = 0; i < k; ++i) total = total + p[chosen[i]];

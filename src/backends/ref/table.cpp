@@ -22,18 +22,20 @@ void run_choose(const ChooseArgs& args, const Exec& exec) {
 }
 
 /// The fused producers are defined by their unfused composition, one row at a time.
-void rmsnorm_quantize(const RmsNormQuantizeArgs& args, const Exec&) {
-  with_type(args.norm.x.dtype, [&](auto tag) { rmsnorm<decltype(tag)>(args.norm); });
-  quantize({args.norm.y, Orientation::rows, args.out});
+void norm_quantize(const NormQuantizeArgs& args, const Exec&) {
+  with_type(args.norm.x.dtype, [&](auto tag) { norm<decltype(tag)>(args.norm); });
+  quantize({args.norm.y, Orientation::rows, args.out, {}});
 }
 void swiglu_quantize(const SwigluQuantizeArgs& args, const Exec&) {
   with_type(args.act.x.dtype, [&](auto tag) { swiglu<decltype(tag)>(args.act); });
-  quantize({args.act.y, Orientation::rows, args.out});
+  quantize({args.act.y, Orientation::rows, args.out, {}});
 }
 
 // clang-format off
 #define MINITE_TYPED(op, Args, field) \
   [](const Args& args, const Exec&) { with_type(args.field.dtype, [&](auto tag) { op<decltype(tag)>(args); }); }
+#define MINITE_STORED(op, Args) \
+  [](const Args& args, const Exec&) { with_store(args.kv, [&](auto type, auto in_store) { op<decltype(type), decltype(in_store)>(args); }); }
 
 constexpr OpTable kTable = {
     .name = "ref",
@@ -42,19 +44,21 @@ constexpr OpTable kTable = {
     .choose_scratch = [](int64_t vocab, int) { return choose_scratch(vocab); },
     .attention_scratch = attention_scratch,
     .gemm = [](const GemmArgs& args, const Exec&) { gemm(args); },
+    .gemms = [](std::span<const GemmArgs> products, const Exec&) { for (const GemmArgs& each : products) gemm(each); },
     .quantize = [](const QuantizeArgs& args, const Exec&) { quantize(args); },
     .dequantize = [](const DequantizeArgs& args, const Exec&) { dequantize(args); },
-    .rmsnorm = MINITE_TYPED(rmsnorm, RmsNormArgs, x),
-    .rmsnorm_backward = MINITE_TYPED(rmsnorm_backward, RmsNormBackwardArgs, x),
-    .rmsnorm_quantize = rmsnorm_quantize,
+    .norm = MINITE_TYPED(norm, NormArgs, x),
+    .norm_backward = MINITE_TYPED(norm_backward, NormBackwardArgs, x),
+    .norm_quantize = norm_quantize,
     .rope = MINITE_TYPED(rope, RopeArgs, x),
-    .kv_write = MINITE_TYPED(kv_write, KvWriteArgs, k),
-    .attention = MINITE_TYPED(attention, AttentionArgs, q),
-    .attention_backward = MINITE_TYPED(attention_backward, AttentionBackwardArgs, q),
+    .kv_write = MINITE_STORED(kv_write, KvWriteArgs),
+    .attention = MINITE_STORED(attention, AttentionArgs),
+    .attention_backward = MINITE_STORED(attention_backward, AttentionBackwardArgs),
     .swiglu = MINITE_TYPED(swiglu, SwigluArgs, x),
     .swiglu_backward = MINITE_TYPED(swiglu_backward, SwigluBackwardArgs, x),
     .swiglu_quantize = swiglu_quantize,
     .add = MINITE_TYPED(add, AddArgs, y),
+    .bias_backward = MINITE_TYPED(bias_backward, BiasBackwardArgs, dy),
     .route = [](const RouteArgs& args, const Exec&) {
       if (args.logits.dtype == DType::f64) return route<double>(args);
       route<float>(args);
@@ -80,6 +84,7 @@ constexpr OpTable kTable = {
     .sum_squares = [](const SumSquaresArgs& args, const Exec&) { sum_squares(args); },
 };
 #undef MINITE_TYPED
+#undef MINITE_STORED
 // clang-format on
 
 }  // namespace

@@ -32,14 +32,14 @@ MINITE_INLINE float softmax_block(float* s, int64_t n, float scale, float& m, fl
 }
 
 /// State of up to 16 lines on their way through the keys.
-template <class T>
+template <class T, class S>
 struct LineBlock {
   const AttentionArgs& args;
   const Lines lines;
   const int64_t kv_head, first_block;
   const int64_t count = lines.count;
   const int64_t dim = args.kv.head_dim, padded = round_up(dim, kLanes);
-  const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(dim));
+  const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(dim)) * args.kv.scale.k;
   float m[kLineBlock], l[kLineBlock];
   int64_t keys[kLineBlock];
   alignas(64) float s[kLineBlock * kKeyBlock];
@@ -63,25 +63,28 @@ struct LineBlock {
   /// Keys [64 * block, ...) for the lines from `first` on; the lines before have no key left.
   MINITE_INLINE void block(int64_t block, int64_t first) {
     Steps steps[kLineBlock];
-    scores(q + first * padded, padded, count - first,
-           args.kv.template k<const T>(first_block + block, kv_head), dim, s + first * kKeyBlock);
+    alignas(64) float wide[kKeyBlock * kMaxHeadDim];
+    const S* k = args.kv.template k<const S>(first_block + block, kv_head);
+    scores(q + first * padded, padded, count - first, readable(k, kKeyBlock * dim, wide), dim,
+           s + first * kKeyBlock);
     for (int64_t i = first; i < count; ++i) {
       steps[i] = {0, min64(kKeyBlock, keys[i] - block * kKeyBlock)};
       const vf correction(softmax_block<T>(s + i * kKeyBlock, steps[i].end, scale, m[i], l[i]));
       float* a = acc + i * padded;
       for (int64_t d = 0; d < padded; d += kLanes) store(a + d, load(a + d) * correction);
     }
-    add_values(args.kv.template v<const T>(first_block + block, kv_head), first, steps);
+    add_values(args.kv.template v<const S>(first_block + block, kv_head), first, steps, wide);
   }
 
-  /// acc += p v. Rows of V that are no whole number of vectors are widened first.
-  MINITE_INLINE void add_values(const T* v, int64_t first, const Steps* steps) {
+  /// acc += p v. Codes, and rows of V that are no whole number of vectors, are widened first.
+  MINITE_INLINE void add_values(const S* v, int64_t first, const Steps* steps, float* wide) {
     const float* p = s + first * kKeyBlock;
     float* a = acc + first * padded;
-    if (dim == padded) {
-      return Chains<T>{p, kKeyBlock, 1, v, dim, a, padded, padded}.run(count - first, steps + first);
+    if constexpr (std::is_same_v<S, T>) {
+      if (dim == padded) {
+        return Chains<T>{p, kKeyBlock, 1, v, dim, a, padded, padded}.run(count - first, steps + first);
+      }
     }
-    alignas(64) float wide[kKeyBlock * kMaxHeadDim];
     for (int64_t j = 0; j < steps[count - 1].end; ++j) widen_row(v + j * dim, dim, wide + j * padded);
     Chains<float>{p, kKeyBlock, 1, wide, padded, a, padded, padded}.run(count - first, steps + first);
   }
@@ -90,7 +93,7 @@ struct LineBlock {
     for (int64_t i = 0; i < count; ++i) {
       T* o = args.o.template row<T>(lines.row(i)) + lines.head(i) * dim;
       const float* a = acc + i * padded;
-      const vf inverse(1.0f / l[i]);
+      const vf inverse(args.kv.scale.v / l[i]);
       for_lanes(dim, [&](int64_t d, int64_t n) { store_n(o + d, load(a + d) * inverse, n); });
       if (!args.lse.empty()) {
         args.lse.template row<float>(lines.row(i))[lines.head(i)] = m[i] + math::log(l[i]);
@@ -110,14 +113,14 @@ struct LineBlock {
 };
 
 /// Rows [begin, end) of one sequence against one KV head.
-template <class T>
+template <class T, class S>
 MINITE_INLINE void attention_rows(const AttentionArgs& args, int64_t begin, int64_t end, int64_t kv_head) {
   const int64_t group = args.heads / args.kv.kv_heads;
   const int64_t block = args.kv.first_block[static_cast<size_t>(args.seq[static_cast<size_t>(begin)])];
   const int64_t lines = (end - begin) * group;
   for (int64_t i = 0; i < lines; i += kLineBlock) {
     const Lines part{begin, kv_head * group, group, i, min64(kLineBlock, lines - i)};
-    LineBlock<T>(args, part, kv_head, block).run();
+    LineBlock<T, S>(args, part, kv_head, block).run();
   }
 }
 
@@ -128,12 +131,12 @@ void attention(const AttentionArgs& args, const Exec& exec) {
   if (rows == 0) return;
   const int64_t fair = ceil_div(rows * kv_heads, int64_t{4} * threads_of(exec));
   const int64_t window = max64(1, min64(fair, 64 / (args.heads / kv_heads)));
-  with_type("attention", args.q.dtype, [&](auto tag) {
+  with_store("attention", args.kv, [&](auto type, auto in_store) {
     for_tasks(exec, ceil_div(rows, window) * kv_heads, [&](int64_t task, int) {
       const int64_t limit = min64(rows, (task / kv_heads + 1) * window);
       for (int64_t begin = task / kv_heads * window; begin < limit;) {
         const int64_t end = run_end(args.seq, begin, limit);
-        attention_rows<decltype(tag)>(args, begin, end, task % kv_heads);
+        attention_rows<decltype(type), decltype(in_store)>(args, begin, end, task % kv_heads);
         begin = end;
       }
     });

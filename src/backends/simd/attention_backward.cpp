@@ -12,7 +12,7 @@ constexpr int64_t kSlabs = 4;  // keys by rows, values transposed, dk, dv
 int64_t slab_floats(int64_t keys, int64_t dim) { return round_up(keys, kKeyBlock) * round_up(dim, kLanes); }
 
 /// One sequence and one KV head. The slabs hold `padded` floats a key, zeros beyond the head dimension.
-template <class T>
+template <class T, class S>
 struct Sequence {
   const AttentionBackwardArgs& args;
   const int64_t begin, end, kv_head;
@@ -24,8 +24,8 @@ struct Sequence {
   const int64_t group = args.heads / args.kv.kv_heads;
   const int64_t first_block = args.kv.first_block[static_cast<size_t>(args.seq[static_cast<size_t>(begin)])];
 
-  [[nodiscard]] const T* k_lanes(int64_t block) const {
-    return args.kv.template k<const T>(first_block + block, kv_head);
+  [[nodiscard]] const S* k_lanes(int64_t block) const {
+    return args.kv.template k<const S>(first_block + block, kv_head);
   }
 
   /// Both orientations of K and V: the store has K by lanes and V by rows.
@@ -33,7 +33,7 @@ struct Sequence {
     for (int64_t b = 0; b * kKeyBlock < keys; ++b) {
       const int64_t at = b * kKeyBlock * padded;
       const int64_t n = min64(kKeyBlock, keys - b * kKeyBlock);
-      const T* v = args.kv.template v<const T>(first_block + b, kv_head);
+      const S* v = args.kv.template v<const S>(first_block + b, kv_head);
       alignas(64) float wide[kKeyBlock * kMaxHeadDim];
       for (int64_t j = 0; j < kKeyBlock; ++j) {
         float* row = wide + j * padded;
@@ -71,13 +71,14 @@ struct Sequence {
 };
 
 /// Up to 16 lines: their dq, and their part of dk and dv.
-template <class T>
+template <class T, class S>
 struct GradLines {
-  const Sequence<T>& sequence;
+  const Sequence<T, S>& sequence;
   const Lines lines;
   const AttentionBackwardArgs& args = sequence.args;
   const int64_t dim = sequence.dim, padded = sequence.padded, count = lines.count;
   const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(dim));
+  const KvScale stored = args.kv.scale;
   int64_t keys[kLineBlock];
   float delta[kLineBlock], lse[kLineBlock];
   alignas(64) float p[kLineBlock * kKeyBlock];   ///< scores, then probabilities
@@ -86,7 +87,7 @@ struct GradLines {
   alignas(64) float dout[kLineBlock * kMaxHeadDim];
   alignas(64) float dq[kLineBlock * kMaxHeadDim];
 
-  MINITE_INLINE GradLines(const Sequence<T>& s, const Lines& part) : sequence(s), lines(part) {}
+  MINITE_INLINE GradLines(const Sequence<T, S>& s, const Lines& part) : sequence(s), lines(part) {}
 
   MINITE_INLINE void begin() {
     for (int64_t i = 0; i < count; ++i) {
@@ -106,15 +107,17 @@ struct GradLines {
   /// p and ds of one line against one block; entries beyond the line's keys are never used.
   MINITE_INLINE void score_grad(int64_t i) {
     for (int64_t j = i * kKeyBlock; j < (i + 1) * kKeyBlock; j += kLanes) {
-      const vf prob = math::exp(vf(scale) * load(p + j) - vf(lse[i]));
+      const vf prob = math::exp(vf(scale * stored.k) * load(p + j) - vf(lse[i]));
       store(p + j, rounded_to(T{}, prob));
-      store(ds + j, prob * (load(ds + j) - vf(delta[i])) * vf(scale));
+      store(ds + j, prob * (vf(stored.v) * load(ds + j) - vf(delta[i])) * vf(scale));
     }
   }
 
   MINITE_INLINE void block(int64_t b, int64_t first) {
     const int64_t at = b * kKeyBlock * padded, n = count - first;
-    scores(q + first * padded, padded, n, sequence.k_lanes(b), dim, p + first * kKeyBlock);
+    alignas(64) float wide[kKeyBlock * kMaxHeadDim];
+    const auto* k = readable(sequence.k_lanes(b), kKeyBlock * dim, wide);
+    scores(q + first * padded, padded, n, k, dim, p + first * kKeyBlock);
     scores(dout + first * padded, padded, n, sequence.v_lanes + at, dim, ds + first * kKeyBlock);
     Steps by_line[kLineBlock], by_key[kKeyBlock];
     int64_t seen = 0;  // keys seen by the lines so far
@@ -139,25 +142,26 @@ struct GradLines {
     }
     for (int64_t i = 0; i < count; ++i) {
       T* out = args.dq.template row<T>(lines.row(i)) + lines.head(i) * dim;
-      for_lanes(dim, [&](int64_t d, int64_t n) { store_n(out + d, load(dq + i * padded + d), n); });
+      for_lanes(dim,
+                [&](int64_t d, int64_t n) { store_n(out + d, load(dq + i * padded + d) * vf(stored.k), n); });
     }
   }
 };
 
-template <class T>
+template <class T, class S>
 void backward_sequence(const AttentionBackwardArgs& args, int64_t begin, int64_t end, int64_t kv_head,
                        std::span<std::byte> scratch) {
   const int64_t slab = slab_floats(end - begin, args.kv.head_dim);
   const int64_t want = kSlabs * slab * int64_t{sizeof(float)}, have = static_cast<int64_t>(scratch.size());
   if (have < want) short_scratch("attention_backward", have, want);
   float* memory = reinterpret_cast<float*>(scratch.data());
-  Sequence<T> sequence{
+  Sequence<T, S> sequence{
       args, begin, end, kv_head, memory, memory + slab, memory + 2 * slab, memory + 3 * slab};
   sequence.prepare();
   const int64_t lines = (end - begin) * sequence.group;
   for (int64_t i = 0; i < lines; i += kLineBlock) {
     const Lines part{begin, kv_head * sequence.group, sequence.group, i, min64(kLineBlock, lines - i)};
-    GradLines<T>(sequence, part).run();
+    GradLines<T, S>(sequence, part).run();
   }
   sequence.finish();
 }
@@ -173,7 +177,7 @@ void attention_backward(const AttentionBackwardArgs& args, const Exec& exec) {
   // A task takes the sequences that begin in its window of rows.
   constexpr int64_t kWindow = 64;
   const size_t share = exec.scratch.size() / static_cast<size_t>(threads_of(exec)) / 64 * 64;
-  with_type("attention_backward", args.q.dtype, [&](auto tag) {
+  with_store("attention_backward", args.kv, [&](auto type, auto in_store) {
     for_tasks(exec, ceil_div(rows, kWindow) * kv_heads, [&](int64_t task, int thread) {
       const int64_t limit = min64(rows, (task / kv_heads + 1) * kWindow);
       int64_t begin = task / kv_heads * kWindow;
@@ -183,8 +187,9 @@ void attention_backward(const AttentionBackwardArgs& args, const Exec& exec) {
       }
       while (begin < limit) {
         const int64_t end = run_end(args.seq, begin, rows);
-        backward_sequence<decltype(tag)>(args, begin, end, task % kv_heads,
-                                         exec.scratch.subspan(static_cast<size_t>(thread) * share, share));
+        backward_sequence<decltype(type), decltype(in_store)>(
+            args, begin, end, task % kv_heads,
+            exec.scratch.subspan(static_cast<size_t>(thread) * share, share));
         begin = end;
       }
     });

@@ -1,8 +1,7 @@
 #pragma once
 // Register tiles of attention, forward and backward. A "line" is one query row of one head; the lines of a
 // block share the keys and values of one KV head. An element's chain of fma is the same whatever the tile.
-#include "backends/simd/tasks.h"
-#include "backends/simd/vec_int.h"
+#include "backends/simd/kv_store.h"
 
 namespace minite::simd::MINITE_ISA {
 
@@ -16,7 +15,6 @@ inline constexpr int kTileVectors = 2;
 #endif
 
 inline constexpr int64_t kLineBlock = 16;  ///< lines that walk a key block together
-inline constexpr int64_t kMaxHeadDim = 256;
 
 /// out[i][j] = fma chain over d ascending of x[i][d] * kt[d][j]; kL lines, kW * 16 keys.
 template <int kL, int kW, class T>
@@ -136,11 +134,5 @@ struct Lines {
   [[nodiscard]] MINITE_INLINE int64_t row(int64_t i) const { return first_row + (skip + i) / group; }
   [[nodiscard]] MINITE_INLINE int64_t head(int64_t i) const { return first_head + (skip + i) % group; }
 };
-
-/// n elements as FP32, zeros up to the next multiple of 16.
-template <class T>
-MINITE_INLINE void widen_row(const T* x, int64_t n, float* out) {
-  for_lanes(n, [&](int64_t i, int64_t lanes) { store(out + i, load_n(x + i, lanes)); });
-}
 
 }  // namespace minite::simd::MINITE_ISA

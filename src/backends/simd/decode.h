@@ -3,6 +3,7 @@
 // ref::decode_element (NaN for NaN).
 #include "backends/simd/vec_int.h"
 #include "formats/codecs.h"
+#include "formats/sim.h"
 #include "minite/format.h"
 
 namespace minite::simd::MINITE_ISA {
@@ -51,12 +52,44 @@ MINITE_INLINE void decode_mxfp8(const uint8_t* codes, const uint8_t* scales, int
   }
 }
 
+/// Bytes of a simulated element, one a lane.
+template <class Codec>
+MINITE_INLINE vf decode_sim(vi code) {
+  constexpr int kMantissa = Codec::kMantissaBits;
+  constexpr float kStep = std::bit_cast<float>(static_cast<uint32_t>(128 - Codec::kBias - kMantissa) << 23);
+  const vi magnitude = code & vi(0x7Fu);
+  const vi normal =
+      shift_left<23 - kMantissa>(magnitude) + vi(static_cast<uint32_t>(127 - Codec::kBias) << 23);
+  vi u = select(vi(1u << kMantissa) > magnitude, bits(to_float(magnitude) * vf(kStep)), normal);
+  u = u | shift_left<24>(code & vi(0x80u));
+  return from_bits(select(magnitude > vi(Codec::kMaxCode), vi(0x7FC00000u), u));
+}
+
+/// Value of a simulated format's block scale.
+MINITE_INLINE float decode_sim_scale(const Format& format, uint8_t scale) {
+  return format.block_scale == Element::e8m0 ? E8M0::decode(scale) : E4M3::decode(scale);
+}
+
+/// Columns [begin, end) of a row of a simulated format, begin a multiple of 16.
+MINITE_INLINE void decode_sim_row(const Format& format, const uint8_t* codes, const uint8_t* scales,
+                                  int64_t begin, int64_t end, float* out) {
+  with_sim_element(format.element, [&](auto codec) {
+    for (int64_t c = begin; c < end; c += kLanes) {
+      const int64_t n = end - c < kLanes ? end - c : kLanes;
+      const vf x = decode_sim<decltype(codec)>(load_u8(codes + c, n));
+      store_n(out + (c - begin), x * vf(decode_sim_scale(format, scales[c / 16])), n);
+    }
+  });
+}
+
 /// Columns [col_begin, col_end) of row `row`; col_begin is a multiple of 32. Writes exactly
 /// col_end - col_begin values.
 MINITE_INLINE void decode_row(const QTensor& q, int64_t row, int64_t col_begin, int64_t col_end, float* out) {
   const uint8_t* codes = q.codes + row * q.code_stride();
   const uint8_t* scales = q.block_scales + row * q.scale_stride();
   if (q.spec.format == FormatId::mxfp8) return decode_mxfp8(codes, scales, col_begin, col_end, out);
+  if (q.spec.format != FormatId::nvfp4)
+    return decode_sim_row(format(q.spec.format), codes, scales, col_begin, col_end, out);
   // Sixteen block scales at a time.
   for (int64_t c = col_begin; c < col_end; c += 256) {
     const int64_t end = col_end - c < 256 ? col_end : c + 256;

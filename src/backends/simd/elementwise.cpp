@@ -1,4 +1,4 @@
-// SwiGLU, addition, embedding (formulas: backends/ref/elementwise.h).
+// SwiGLU, addition, the gradient of a bias, embedding (formulas: backends/ref/elementwise.h).
 #include "backends/simd/kernels.h"
 #include "backends/simd/swiglu_row.h"
 #include "backends/simd/tasks.h"
@@ -34,6 +34,20 @@ void swiglu_backward(const SwigluBackwardArgs& args, const Exec& exec) {
     for_rows(exec, args.dy.rows, args.dy.cols, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         swiglu_backward_row(args.dy.row<const T>(r), args.x.row<const T>(r), args.dy.cols, args.dx.row<T>(r));
+      }
+    });
+  });
+}
+
+void bias_backward(const BiasBackwardArgs& args, const Exec& exec) {
+  with_type("bias_backward", args.dy.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    for_columns(exec, args.dy.rows, args.dy.cols, [&](int64_t begin, int64_t end) {
+      float* out = args.dbias.as<float>() + begin;
+      for (int64_t r = 0; r < args.dy.rows; ++r) {
+        const T* dy = args.dy.row<const T>(r) + begin;
+        for_lanes(end - begin,
+                  [&](int64_t i, int64_t n) { store_n(out + i, load_n(out + i, n) + load_n(dy + i, n), n); });
       }
     });
   });

@@ -53,16 +53,42 @@ MINITE_INLINE vf inverse_e8m0(vi b) {
   return from_bits(select(b > vi(0xFEu), vi(0x7FC00000u), u));
 }
 
+/// E2M1::encode_stochastic; u in 0..255.
+MINITE_INLINE vi encode_e2m1_stochastic(vf x, vi u) {
+  const vf m = from_bits(min_u32(magnitude_bits(x), vi(0x40C00000u)));
+  const vf step = select(m < vf(2.0f), vf(0.5f), select(m < vf(4.0f), vf(1.0f), vf(2.0f)));
+  const vf t = fma(to_float(u) * vf(0x1p-8f), step, m);
+  vi code = shift_right<22>(bits(t)) - vi(252u);
+  code = select(t < vf(1.0f), select(t < vf(0.5f), vi(0u), vi(1u)), code);
+  code = select(t < vf(6.0f), code, vi(7u));
+  const vi with_sign = code | select(x < vf(0.0f), vi(8u), vi(0u));
+  return select(is_nan(x), vi(0u), with_sign);
+}
+
+/// Codes of a simulated element in bytes.
+template <class Codec>
+MINITE_INLINE vi encode_sim(vf x) {
+  constexpr uint32_t kMaxBits = std::bit_cast<uint32_t>(Codec::kMax);
+  const vi code =
+      encode_magnitude<Codec::kMantissaBits, Codec::kBias>(min_u32(magnitude_bits(x), vi(kMaxBits)));
+  const vi sign = shift_right<24>(bits(x) & vi(0x80000000u));
+  return select(is_nan(x), vi(uint32_t{Codec::kNaN}), sign | code);
+}
+
+/// 2^(b - 127); NaN for 0xFF.
+MINITE_INLINE vf decode_e8m0(vi b) { return inverse_e8m0(select(b > vi(0xFEu), b, vi(254u) - b)); }
+
 /// min(x, FMAX) that keeps NaN.
 MINITE_INLINE vf clamp_finite(vf x) { return min_or_second(vf(ref::kFloatMax), x); }
 
-/// ref::nvfp4_block of sixteen blocks.
+/// Scales of sixteen NVFP4 blocks.
 struct Nvfp4Blocks {
   vi scale;   ///< E4M3 byte
   vf encode;  ///< multiplies x before the E2M1 rounding
 };
-MINITE_INLINE Nvfp4Blocks nvfp4_blocks(vf amax, vf per_six, vf s_dec) {
-  const vi d = encode_e4m3(clamp_finite(amax * per_six));
+/// d = E4M3(min(t, FMAX)) and its e.
+MINITE_INLINE Nvfp4Blocks nvfp4_with_scale(vf t, vf s_dec) {
+  const vi d = encode_e4m3(clamp_finite(t));
   return {d, clamp_finite(vf(1.0f) / (decode_e4m3(d) * s_dec))};
 }
 

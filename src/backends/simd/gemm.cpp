@@ -1,6 +1,10 @@
 // y = epilogue(a b^T) by panels: b is decoded once into FP32 panels, a in tiles of kTileRows rows a task, and
 // the register kernels keep the canonical order (backends/ref/gemm.h). When the depth exceeds kDepth, partial
 // chains wait in FP32 between depth steps: storing and loading an FP32 accumulator does not change it.
+//
+// A product of few rows spends as long on decoding b and on waking threads as on its sums. There a task
+// decodes a few panels for itself and uses them at once, and all such products of a call share one parallel
+// region.
 #include "backends/simd/gemm_kernel.h"
 #include "backends/simd/kernels.h"
 
@@ -9,6 +13,8 @@ namespace {
 
 constexpr int64_t kTileRows = 48;     ///< rows of a task: a multiple of every kernel's rows
 constexpr int64_t kSuperRows = 3072;  ///< rows whose partial chains are kept at once when the depth is split
+constexpr int64_t kFewRows = 4 * kTileRows;  ///< of several products; one alone has few up to kTileRows
+constexpr int64_t kTaskPanels = 8;           ///< panels of a task of few rows: half a megabyte, in L2
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -45,6 +51,19 @@ struct Layout {
   }
   [[nodiscard]] int64_t floats(int threads) const {
     return panel_floats + threads * thread_floats + partial_rows * partial_stride;
+  }
+};
+
+/// The same for products of few rows: memory of one task.
+struct FewLayout {
+  int64_t depth_step, panel_floats, partial_stride, floats;
+
+  FewLayout(int64_t n, int64_t k) {
+    const int64_t panels = smaller(ceil_div(n, kPanel), kTaskPanels);
+    depth_step = smaller(k, kDepth);
+    panel_floats = panels * depth_step * kPanel;
+    partial_stride = k > kDepth ? panels * kPanel : 0;
+    floats = kTileRows * kTileStride + panel_floats + kFewRows * partial_stride;
   }
 };
 
@@ -94,28 +113,33 @@ void epilogue(const GemmArgs& args, int64_t row, int64_t rows, int64_t col, cons
   }
 }
 
-/// One depth step of rows [row, row + rows), panels [p0, p1).
-void compute_tile(const Run& run, int64_t super, int64_t row, int64_t rows, int64_t p0, int64_t p1,
-                  int64_t k0, int64_t depth, int thread) {
-  float* tile = run.thread_scratch(thread);
-  pack_tile(run.args.a, row, rows, k0, depth, tile);
-  const bool blocks = by_block(run.args.a.format(), run.args.b.format());
+/// One depth step of a tile.
+struct Tile {
+  int64_t row, rows, p0, p1, k0, depth;
+  const float* panels;  ///< of p0, then one every panel_floats
+  int64_t panel_floats;
+  float* partial;  ///< chains of (row, p0), rows partial_stride apart; stride 0 when the depth is not split
+  int64_t partial_stride;
+};
+void compute_tile(const GemmArgs& args, const Tile& t, float* packed) {
+  pack_tile(args.a, t.row, t.rows, t.k0, t.depth, packed);
+  const bool blocks = by_block(args.a.format(), args.b.format());
   const Kernel* kernels = blocks ? kKernels.block : kKernels.chain;
   const int64_t step = blocks ? kBlockRows : kChainRows;
-  const bool last = k0 + depth == run.k;
-  for (int64_t p = p0; p < p1; ++p) {
-    const float* panel = run.panels + p * run.layout.depth_step * kPanel;
-    for (int64_t r = 0; r < rows; r += step) {
-      const int64_t count = smaller(step, rows - r);
+  const bool last = t.k0 + t.depth == args.a.depth();
+  for (int64_t p = t.p0; p < t.p1; ++p) {
+    const float* panel = t.panels + (p - t.p0) * t.panel_floats;
+    for (int64_t r = 0; r < t.rows; r += step) {
+      const int64_t count = smaller(step, t.rows - r);
       alignas(64) float local[kChainRows * kPanel];
       float* c = local;
       int64_t ldc = kPanel;
-      if (run.layout.partial_stride != 0) {
-        ldc = run.layout.partial_stride;
-        c = run.partial + (row - super + r) * ldc + p * kPanel;
+      if (t.partial_stride != 0) {
+        ldc = t.partial_stride;
+        c = t.partial + r * ldc + (p - t.p0) * kPanel;
       }
-      kernels[count](tile + r * kTileStride, panel, depth, k0 != 0, c, ldc);
-      if (last) epilogue(run.args, row + r, count, p * kPanel, c, ldc);
+      kernels[count](packed + r * kTileStride, panel, t.depth, t.k0 != 0, c, ldc);
+      if (last) epilogue(args, t.row + r, count, p * kPanel, c, ldc);
     }
   }
 }
@@ -140,7 +164,12 @@ void compute_super(const Run& run, int64_t super, int64_t rows) {
       const int64_t p0 = task % splits * per_split;
       const int64_t p1 = smaller(p0 + per_split, run.layout.panels);
       if (p0 >= p1) return;
-      compute_tile(run, super, row, smaller(kTileRows, super + rows - row), p0, p1, k0, depth, thread);
+      const int64_t panel_floats = run.layout.depth_step * kPanel, stride = run.layout.partial_stride;
+      compute_tile(
+          run.args,
+          {row, smaller(kTileRows, super + rows - row), p0, p1, k0, depth, run.panels + p0 * panel_floats,
+           panel_floats, run.partial + (row - super) * stride + p0 * kPanel, stride},
+          run.thread_scratch(thread));
     });
   }
 }
@@ -151,6 +180,51 @@ void compute_empty(const GemmArgs& args) {
   for (int64_t row = 0; row < args.y.rows; ++row) {
     for (int64_t col = 0; col < args.y.cols; col += kPanel) epilogue(args, row, 1, col, none, 0);
   }
+}
+
+/// Panels [p0, p1) of a product of few rows, in memory of one task.
+void compute_few(const GemmArgs& args, int64_t p0, int64_t p1, float* memory) {
+  const int64_t n = args.y.cols, k = args.a.depth(), m = args.y.rows;
+  if (k == 0 && p0 == 0) compute_empty(args);
+  const FewLayout layout(n, k);
+  const int64_t panel_floats = layout.depth_step * kPanel;
+  float* tile = memory;
+  float* panels = tile + kTileRows * kTileStride;
+  float* partial = panels + layout.panel_floats;
+  for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
+    const int64_t depth = smaller(kDepth, k - k0);
+    for (int64_t p = p0; p < p1; ++p)
+      pack_panel(args.b, p * kPanel, n, k0, depth, tile, panels + (p - p0) * panel_floats);
+    for (int64_t row = 0; row < m; row += kTileRows) {
+      compute_tile(args,
+                   {row, smaller(kTileRows, m - row), p0, p1, k0, depth, panels, panel_floats,
+                    partial + row * layout.partial_stride, layout.partial_stride},
+                   tile);
+    }
+  }
+}
+
+/// Products of at most `most` rows, in one parallel region; returns how many there were.
+int64_t compute_all_few(std::span<const GemmArgs> products, int64_t most, const Exec& exec) {
+  int64_t count = 0;
+  for (const GemmArgs& each : products) count += each.y.rows <= most ? 1 : 0;
+  if (count == 0) return 0;
+  const int64_t panels = ceil_div(products[0].y.cols, kPanel);
+  const int threads = exec.pool->threads();
+  // A task takes as many panels as leave two tasks a thread.
+  const int64_t share = smaller(kTaskPanels, panels * count / (2 * threads));
+  const int64_t per_task = share < 1 ? 1 : share;
+  const int64_t tasks = ceil_div(panels, per_task);
+  int64_t deepest = 0;
+  for (const GemmArgs& each : products) deepest = each.a.depth() > deepest ? each.a.depth() : deepest;
+  const int64_t floats = FewLayout(products[0].y.cols, deepest).floats;
+  float* memory = reinterpret_cast<float*>(exec.scratch.data());
+  exec.pool->parallel_for(static_cast<int64_t>(products.size()) * tasks, [&](int64_t task, int thread) {
+    const GemmArgs& each = products[static_cast<size_t>(task / tasks)];
+    const int64_t p0 = task % tasks * per_task;
+    if (each.y.rows <= most) compute_few(each, p0, smaller(p0 + per_task, panels), memory + thread * floats);
+  });
+  return count;
 }
 
 }  // namespace
@@ -166,14 +240,24 @@ Support supports_gemm(const GemmProblem& problem) {
 }
 
 int64_t gemm_scratch(const GemmProblem& problem, int64_t m, int threads) {
-  return Layout(m, problem.n, problem.k).floats(threads) * int64_t{sizeof(float)};
+  const int64_t many = Layout(m, problem.n, problem.k).floats(threads);
+  const int64_t few = threads * FewLayout(problem.n, problem.k).floats;
+  return (many > few ? many : few) * int64_t{sizeof(float)};
 }
 
 void gemm(const GemmArgs& args, const Exec& exec) {
+  if (args.a.depth() == 0) return compute_empty(args);
+  if (compute_all_few({&args, 1}, kTileRows, exec) != 0) return;
   const Run run(args, exec);
-  if (run.k == 0) return compute_empty(args);
   for (int64_t super = 0; super < run.m; super += kSuperRows) {
     compute_super(run, super, smaller(kSuperRows, run.m - super));
+  }
+}
+
+void gemms(std::span<const GemmArgs> products, const Exec& exec) {
+  (void)compute_all_few(products, kFewRows, exec);
+  for (const GemmArgs& each : products) {
+    if (each.y.rows > kFewRows) gemm(each, exec);
   }
 }
 

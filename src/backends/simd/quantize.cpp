@@ -9,23 +9,29 @@ namespace minite::simd::MINITE_ISA {
 namespace {
 
 template <class T>
+void quantize_rows(const QuantizeArgs& args, const Exec& exec, const Nvfp4Outer& outer) {
+  const QTensor& out = args.out;
+  const int64_t strip = out.spec.blocks == BlockShape::tile ? format(out.spec.format).block : 1;
+  for_rows(exec, ceil_div(out.rows, strip), strip * out.cols, [&](int64_t begin, int64_t end) {
+    for (int64_t s = begin; s < end; ++s) {
+      const int64_t r = s * strip;
+      quantize_strip(RowStrip<T>{args.x, r, min64(strip, out.rows - r)}, outer, out, args.noise);
+    }
+  });
+}
+
+template <class T>
 void quantize_typed(const QuantizeArgs& args, const Exec& exec) {
   const QTensor& out = args.out;
   if (out.rows == 0) return;
   const Nvfp4Outer outer = shares_outer(out) ? shared_outer<T>(args.x, out, exec) : Nvfp4Outer{};
-  if (args.along == Orientation::rows) {
-    return for_rows(exec, out.rows, out.cols, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) quantize_row(args.x.template row<const T>(r), r, outer, out);
-    });
-  }
+  if (args.along == Orientation::rows) return quantize_rows<T>(args, exec, outer);
   // Tiles of columns by rows of x; a tile whose columns have scales of their own takes all rows.
-  const int64_t rows = out.spec.outer == OuterScale::row ? max64(args.x.rows, 1) : 512;
-  const int64_t down = max64(1, ceil_div(args.x.rows, rows));
-  constexpr int64_t kColumns = 64;
+  const int64_t rows = out.spec.outer == OuterScale::row ? max64(out.cols, 1) : 512;
+  const int64_t down = max64(1, ceil_div(out.cols, rows));
   for_tasks(exec, down * ceil_div(args.x.cols, kColumns), [&](int64_t task, int) {
     const int64_t c = task / down * kColumns, r = task % down * rows;
-    quantize_columns<T>(args.x, c, min64(args.x.cols, c + kColumns), r, min64(args.x.rows, r + rows), outer,
-                        out);
+    quantize_columns<T>(args, c, min64(kColumns, args.x.cols - c), r, min64(out.cols, r + rows), outer);
   });
 }
 
@@ -39,11 +45,11 @@ MINITE_INLINE void dequantize_row(const QTensor& q, int64_t r, T* y) {
   for (int64_t c = 0; c < q.cols; c += kGroup) {
     const int64_t n = min64(kGroup, q.cols - c);
     alignas(64) float out[kGroup], d[kLanes];
-    if (q.spec.format == FormatId::mxfp8) {
-      decode_mxfp8(codes, scales, c, c + n, out);
+    if (q.spec.format != FormatId::nvfp4) {
+      decode_row(q, r, c, c + n, out);
     } else {
       vf scale = decode_e4m3(load_u8(scales + c / 16, ceil_div(n, 16)));
-      if (amax != nullptr) scale = scale * vf(*amax) * vf(1.0f / 2688.0f);
+      if (amax != nullptr) scale = scale * vf(*amax) * vf(1.0f / ref::nvfp4_range(q.spec));
       store(d, scale);
       decode_nvfp4(
           codes, c, c + n, [&](int64_t b) { return d[b - c / 16]; }, out);
@@ -69,15 +75,14 @@ void dequantize(const DequantizeArgs& args, const Exec& exec) {
 void swiglu_quantize(const SwigluQuantizeArgs& args, const Exec& exec) {
   with_type("swiglu_quantize", args.act.x.dtype, [&](auto tag) {
     using T = decltype(tag);
-    if (shares_outer(args.out)) {
+    if (!row_by_row(args.out)) {
       swiglu(args.act, exec);
-      return quantize_typed<T>({args.act.y, Orientation::rows, args.out}, exec);
+      return quantize_typed<T>({args.act.y, Orientation::rows, args.out, {}}, exec);
     }
     for_rows(exec, args.act.y.rows, args.act.y.cols, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        T* y = args.act.y.row<T>(r);
-        swiglu_row(args.act.x.row<const T>(r), args.act.y.cols, y);
-        quantize_row(static_cast<const T*>(y), r, {}, args.out);
+        swiglu_row(args.act.x.row<const T>(r), args.act.y.cols, args.act.y.row<T>(r));
+        quantize_row<T>(args.act.y, r, args.out);
       }
     });
   });

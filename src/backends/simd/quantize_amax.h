@@ -1,6 +1,6 @@
 #pragma once
 // The amax of a whole matrix: a maximum is exact, so the order of the threads does not matter.
-#include "backends/simd/quantize_row.h"
+#include "backends/simd/quantize_columns.h"
 
 namespace minite::simd::MINITE_ISA {
 
@@ -11,20 +11,27 @@ MINITE_INLINE void atomic_max(uint32_t& most, uint32_t value) {
   }
 }
 
-/// Amax of x into the one outer scale of `out`.
+/// Amax of what the quantizer sees into the one outer scale of `out`.
 template <class T>
 MINITE_INLINE Nvfp4Outer shared_outer(const TensorView& x, const QTensor& out, const Exec& exec) {
   uint32_t most = 0;
-  for_rows(exec, x.rows, x.cols, [&](int64_t begin, int64_t end) {
-    uint32_t mine = 0;
-    for (int64_t r = begin; r < end; ++r) {
-      const uint32_t row = amax_bits(x.row<const T>(r), x.cols);
-      mine = mine < row ? row : mine;
-    }
-    atomic_max(most, mine);
-  });
+  if (out.spec.rotation == Rotation::none) {
+    for_rows(exec, x.rows, x.cols, [&](int64_t begin, int64_t end) {
+      uint32_t mine = 0;
+      for (int64_t r = begin; r < end; ++r) {
+        const uint32_t row = amax_bits(x.row<const T>(r), x.cols);
+        mine = mine < row ? row : mine;
+      }
+      atomic_max(most, mine);
+    });
+  } else {
+    for_tasks(exec, ceil_div(x.cols, kLanes), [&](int64_t task, int) {
+      const Strip<T> strip{x, task * kLanes, min64(kLanes, x.cols - task * kLanes)};
+      atomic_max(most, fold_max_u32(strip.seen_amax(out.spec)));
+    });
+  }
   const float amax = std::bit_cast<float>(most);
-  const Nvfp4Outer outer = nvfp4_outer(amax);
+  const Nvfp4Outer outer = nvfp4_outer(amax, out.spec);
   out.amax[0] = amax;
   out.outer[0] = outer.s_dec;
   return outer;

@@ -1,6 +1,6 @@
 // Rotary embedding and the write into the key/value store (formulas: backends/ref/attention.h).
 #include "backends/simd/kernels.h"
-#include "backends/simd/tasks.h"
+#include "backends/simd/kv_store.h"
 
 namespace minite::simd::MINITE_ISA {
 namespace {
@@ -16,7 +16,7 @@ MINITE_INLINE void rotate(T* x, const float* table, int64_t half, float sign) {
 }
 
 /// Rows [begin, end) of the batch.
-template <class T>
+template <class T, class S>
 MINITE_INLINE void write_rows(const KvWriteArgs& args, int64_t begin, int64_t end) {
   const KvStore& kv = args.kv;
   for (int64_t r = begin; r < end; ++r) {
@@ -26,10 +26,11 @@ MINITE_INLINE void write_rows(const KvWriteArgs& args, int64_t begin, int64_t en
     for (int64_t h = 0; h < kv.kv_heads; ++h) {
       const T* k = args.k.row<const T>(r) + h * kv.head_dim;
       const T* v = args.v.row<const T>(r) + h * kv.head_dim;
-      T* k_lanes = kv.k<T>(block, h) + at;
-      for (int64_t i = 0; i < kv.head_dim; ++i) k_lanes[i * kKeyBlock] = k[i];
-      std::memcpy(static_cast<void*>(kv.v<T>(block, h) + at * kv.head_dim), v,
-                  static_cast<size_t>(kv.head_dim) * sizeof(T));
+      alignas(64) S key[kMaxHeadDim];
+      to_store(k, kv.head_dim, kv.scale.k, key);
+      S* k_lanes = kv.k<S>(block, h) + at;
+      for (int64_t i = 0; i < kv.head_dim; ++i) k_lanes[i * kKeyBlock] = key[i];
+      to_store(v, kv.head_dim, kv.scale.v, kv.v<S>(block, h) + at * kv.head_dim);
     }
   }
 }
@@ -51,9 +52,10 @@ void rope(const RopeArgs& args, const Exec& exec) {
 }
 
 void kv_write(const KvWriteArgs& args, const Exec& exec) {
-  with_type("kv_write", args.k.dtype, [&](auto tag) {
-    for_rows(exec, args.k.rows, 2 * args.k.cols,
-             [&](int64_t begin, int64_t end) { write_rows<decltype(tag)>(args, begin, end); });
+  with_store("kv_write", args.kv, [&](auto type, auto in_store) {
+    for_rows(exec, args.k.rows, 2 * args.k.cols, [&](int64_t begin, int64_t end) {
+      write_rows<decltype(type), decltype(in_store)>(args, begin, end);
+    });
   });
 }
 

@@ -27,8 +27,8 @@ MINITE_INLINE void route_row(const RouteArgs& args, int64_t r) {
   const float* x = args.logits.row<const float>(r);
   float* p = args.prob.row<float>(r);
   softmax_row(x, args.logits.cols, p);
-  int32_t* chosen = args.expert.data() + r * args.top_k;
-  ref::select_experts(x, args.logits.cols, args.top_k, chosen);
+  ref::choose_experts(args, x, r);
+  const int32_t* chosen = args.expert.data() + r * args.top_k;
   float total = 1.0f;
   if (args.weights == ExpertWeights::renormalized) {
     total = 0.0f;

@@ -11,7 +11,7 @@
 namespace minite {
 
 /// A config.json field that can ask for a computation that a family does not implement. The field may be
-/// absent or hold `allowed` (a list: hold it in every place); any other value is refused by name.
+/// absent, null or hold `allowed` (a list: hold it in every place); any other value is refused by name.
 struct FieldLimit {
   std::string_view field;
   std::string_view allowed;  ///< JSON text: "false", "null", "\"silu\""

@@ -96,6 +96,73 @@ TEST(Codecs, E2M1DecodesByDefinition) { expect_decodes<E2M1>(kE2M1); }
 TEST(Codecs, E4M3DecodesByDefinition) { expect_decodes<E4M3>(kE4M3); }
 TEST(Codecs, E5M2DecodesByDefinition) { expect_decodes<E5M2>(kE5M2); }
 
+/// Calls body(codec, spec) for every element of the simulated formats.
+template <class Body>
+void for_each_sim(const Body& body) {
+  const auto one = [&]<int kExponent, int kMantissa>(ExMy<kExponent, kMantissa> codec) {
+    body(codec, Spec{kExponent, kMantissa, (1 << (kExponent - 1)) - 1, (1 << (kExponent + kMantissa)) - 1});
+  };
+  one(ExMy<2, 1>{});
+  one(ExMy<3, 1>{});
+  one(ExMy<4, 1>{});
+  one(ExMy<5, 1>{});
+  one(ExMy<2, 2>{});
+  one(ExMy<2, 3>{});
+  one(ExMy<2, 4>{});
+}
+
+TEST(Codecs, SimulatedElementsDecodeByDefinition) {
+  for_each_sim([](auto codec, const Spec& spec) {
+    using Codec = decltype(codec);
+    for (int code = 0; code <= spec.largest_code; ++code) {
+      EXPECT_EQ(Codec::decode(static_cast<uint8_t>(code)), value_of(spec, code));
+      EXPECT_EQ(Codec::decode(static_cast<uint8_t>(code | 0x80)), -value_of(spec, code));
+    }
+    EXPECT_EQ(Codec::kMax, value_of(spec, spec.largest_code));
+    for (int code = spec.largest_code + 1; code < 0x80; ++code)
+      EXPECT_TRUE(std::isnan(Codec::decode(static_cast<uint8_t>(code)))) << code;
+  });
+}
+
+TEST(Codecs, SimulatedElementsEncodeEveryBf16PatternToTheNearestCode) {
+  for_each_sim([](auto codec, const Spec& spec) {
+    using Codec = decltype(codec);
+    const std::vector<double> values = finite_values(spec);
+    for (const float x : inputs(spec)) {
+      const int sign = std::signbit(x) ? 0x80 : 0;
+      const int expected = std::isnan(x) ? 0x7F : sign | nearest_code(values, std::fabs(x));
+      ASSERT_EQ(Codec::encode(x), expected) << std::hexfloat << x;
+    }
+  });
+}
+
+/// Every element has the two neighbours of its value and no other, in proportion to the distance.
+TEST(Codecs, StochasticRoundingMovesToANeighbourAndKeepsTheMean) {
+  const std::vector<double> grid = finite_values(kE2M1);
+  for (int i = -700; i <= 700; ++i) {
+    const float x = static_cast<float>(i) * 0.01f;
+    const double m = std::min(6.0, std::fabs(static_cast<double>(x)));
+    const auto above = std::lower_bound(grid.begin(), grid.end(), m);
+    const double up = *above, down = *above == m ? m : *(above - 1);
+    double sum = 0;
+    int previous = 0;
+    for (uint32_t u = 0; u < 256; ++u) {
+      const uint8_t code = E2M1::encode_stochastic(x, u);
+      const double value = std::fabs(static_cast<double>(E2M1::decode(code)));
+      ASSERT_TRUE(value == down || value == up) << x << " " << u << " " << value;
+      ASSERT_GE(code & 7, previous) << "more noise never rounds lower";
+      if (x < 0) {
+        ASSERT_EQ(code & 8, 8);
+      }
+      previous = code & 7;
+      sum += value;
+    }
+    EXPECT_NEAR(sum / 256, m, (up - down) / 256 + 1e-6) << x;
+  }
+  EXPECT_EQ(E2M1::encode_stochastic(std::numeric_limits<float>::quiet_NaN(), 255), 0);
+  EXPECT_EQ(E2M1::encode_stochastic(std::numeric_limits<float>::infinity(), 0), 7);
+}
+
 TEST(Codecs, FiniteValuesRoundTrip) {
   expect_round_trips<E2M1>(kE2M1);
   expect_round_trips<E4M3>(kE4M3);

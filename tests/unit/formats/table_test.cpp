@@ -39,6 +39,58 @@ TEST(Formats, SpecPrintsItself) {
   EXPECT_EQ(to_string(kNvfp4Row), "nvfp4[te,outer=row]");
   EXPECT_EQ(to_string(kMxfp8), "mxfp8");
   EXPECT_EQ(to_string(QuantSpec{}), "bf16");
+  QuantSpec spec = kNvfp4Tensor;
+  spec.blocks = BlockShape::tile;
+  spec.search = ScaleSearch::four_six_mae;
+  spec.scale_max = 256;
+  EXPECT_EQ(to_string(spec), "nvfp4[te,outer=tensor,2d,4over6-mae,256]");
+  spec = kNvfp4Tensor;
+  spec.rotation = Rotation::hadamard;
+  spec.rounding = Rounding::stochastic;
+  EXPECT_EQ(to_string(spec), "nvfp4[te,outer=tensor,rht,sr]");
+  EXPECT_EQ(to_string(QuantSpec{.format = FormatId::mxfp8, .blocks = BlockShape::tile}), "mxfp8[2d]");
+}
+
+TEST(Formats, RotationFillsGroupsOfSixteen) {
+  QuantSpec spec = kNvfp4Tensor;
+  EXPECT_EQ(spec.stored_cols(37), 37);
+  spec.rotation = Rotation::hadamard;
+  for (const auto& [cols, stored] : {std::pair{0, 0}, {1, 16}, {16, 16}, {37, 48}})
+    EXPECT_EQ(spec.stored_cols(cols), stored);
+}
+
+/// Pairs of options that contradict each other, and what the message names.
+TEST(Formats, ContradictionsAreRefused) {
+  const auto refused = [](const QuantSpec& spec, std::string_view part) {
+    try {
+      spec.validate();
+      ADD_FAILURE() << to_string(spec) << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      EXPECT_NE(std::string_view(error.what()).find(part), std::string_view::npos) << error.what();
+    }
+  };
+  const auto changed = [](QuantSpec spec, const auto& change) {
+    change(spec);
+    return spec;
+  };
+  refused(changed(kNvfp4Row, [](auto& s) { s.blocks = BlockShape::tile; }), "outer=row contradicts 2d");
+  refused(changed(kNvfp4Tensor,
+                  [](auto& s) {
+                    s.blocks = BlockShape::tile;
+                    s.rotation = Rotation::hadamard;
+                  }),
+          "rht contradicts 2d");
+  refused(changed(kNvfp4Tensor,
+                  [](auto& s) {
+                    s.search = ScaleSearch::four_six_mse;
+                    s.rounding = Rounding::stochastic;
+                  }),
+          "4over6-mse");
+  refused(changed(kNvfp4Tensor, [](auto& s) { s.scale_max = 300; }), "scale_max=300");
+  refused(changed(kMxfp8, [](auto& s) { s.rounding = Rounding::stochastic; }),
+          "mxfp8 does not know the options sr");
+  refused(changed(QuantSpec{}, [](auto& s) { s.blocks = BlockShape::tile; }), "bf16 has no blocks");
 }
 
 TEST(Formats, OuterScaleIsRefusedWhereTheFormatHasNone) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "io/safetensors.h"
+#include "support/edit_checkpoint.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 #include "support/tiny_model.h"
@@ -110,6 +111,45 @@ TEST(Checkpoint, AnotherShapeIsNamed) {
   expect_error(ErrorCode::invalid_argument,
                {"trainer.safetensors", "master.layers.0.gate_up", "[192, 64]", "[256, 64]"},
                [&] { (void)load_trainer(folder.path(), weights); });
+}
+
+TEST(Checkpoint, ExpertsThatDoNotFitAreNamed) {
+  const std::string last = "model.layers.1.mlp.experts.5.up_proj.weight";
+  const std::string surplus = "model.layers.1.mlp.experts.6.up_proj.weight";
+  const Weights six = trained(tiny_experts(), 8);
+  for (const int64_t count : {5, 7}) {
+    const TempFolder folder;
+    save_model(folder.path(), six);
+    ModelConfig other = tiny_experts();
+    other.num_experts = count;
+    Weights weights(other, DType::bf16, Purpose::training);
+    expect_error(ErrorCode::invalid_argument,
+                 {"model.layers.0.mlp.gate.weight", "[6, 64]", fmt::format("[{}, 64]", count)},
+                 [&] { load_model(folder.path(), weights); });
+  }
+  Weights weights(tiny_experts(), DType::bf16, Purpose::training);
+  const TempFolder more, fewer;
+  save_model(more.path(), six);
+  edit_tensors(more.path(), [&](io::TensorMap& t) { t[surplus] = t.at(last); });
+  expect_error(ErrorCode::invalid_argument,
+               {"model.safetensors", surplus, "has no place", "57 tensors", "58"},
+               [&] { load_model(more.path(), weights); });
+  save_model(fewer.path(), six);
+  edit_tensors(fewer.path(), [&](io::TensorMap& t) { t.erase(last); });
+  expect_error(ErrorCode::not_found, {"model.safetensors", "has no tensor \"" + last},
+               [&] { load_model(fewer.path(), weights); });
+}
+
+TEST(Checkpoint, TensorsThatNoParameterReadsAreNamed) {
+  const TempFolder folder;
+  save_model(folder.path(), trained(tiny_config(32, true), 9));
+  Weights tied(tiny_config(32, true), DType::bf16, Purpose::training);
+  const auto add_head = [](io::TensorMap& t) { t["lm_head.weight"] = t.at("model.embed_tokens.weight"); };
+  edit_tensors(folder.path(), add_head);
+  EXPECT_NO_THROW(load_model(folder.path(), tied)) << "a tied head stored again";
+  edit_tensor(folder.path(), "lm_head.weight", [](EditedTensor& t) { t.bytes[3] ^= std::byte{1}; });
+  expect_error(ErrorCode::invalid_argument, {"lm_head.weight", "has no place"},
+               [&] { load_model(folder.path(), tied); });
 }
 
 TEST(Checkpoint, AnotherTypeIsNamed) {

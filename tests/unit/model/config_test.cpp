@@ -180,6 +180,11 @@ TEST(ModelConfig, ExpertsAreRead) {
   json document = published_experts();
   document.erase("norm_topk_prob");  // as Transformers: off when it is absent
   EXPECT_FALSE(parse(document).norm_topk_prob);
+  for (const char* field : {"mlp_only_layers", "decoder_sparse_step"}) {
+    document = published_experts();
+    document[field] = nullptr;  // as absent
+    EXPECT_EQ(to_json(parse(document)), to_json(config)) << field;
+  }
   // A dense configuration does not read the fields of experts.
   document = published();
   document["num_experts"] = 128;
@@ -189,7 +194,9 @@ TEST(ModelConfig, ExpertsAreRead) {
 TEST(ModelConfig, RefusedExpertsAreNamed) {
   const std::vector<Change> changes = {
       {"num_experts", 1, ErrorCode::invalid_argument},
+      {"num_experts", 0, ErrorCode::invalid_argument},
       {"num_experts", nullptr, ErrorCode::invalid_argument},
+      {"num_experts", 7.5, ErrorCode::invalid_argument},
       {"num_experts", 1 << 20, ErrorCode::invalid_argument},
       {"num_experts_per_tok", 129, ErrorCode::invalid_argument},
       {"num_experts_per_tok", 0, ErrorCode::invalid_argument},
@@ -197,6 +204,7 @@ TEST(ModelConfig, RefusedExpertsAreNamed) {
       {"norm_topk_prob", "yes", ErrorCode::invalid_argument},
       {"decoder_sparse_step", 2, ErrorCode::unsupported},
       {"mlp_only_layers", {0}, ErrorCode::unsupported},
+      {"mlp_only_layers", "none", ErrorCode::unsupported},
   };
   for (const Change& change : changes) {
     json document = published_experts();

@@ -1,6 +1,7 @@
 // The public ops: quantize, decode, multiply through include/minite/ops.h alone.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -132,6 +133,63 @@ TEST(Runtime, GroupsAreOneProductEach) {
   expect_error(ErrorCode::invalid_argument, {"group_qgemm", "b has 4", "3"}, [&] {
     group_qgemm(runtime, xs, std::vector<int32_t>{0, 1, 2, 7}, b, y);
   });
+}
+
+/// Weights [E*N,K] in one tensor, and activations in one, give the bits of lists.
+TEST(Runtime, PackedGroupsAreTheListsOfTheirParts) {
+  constexpr int64_t kRows = 7, kN = 6, kK = 64, kGroups = 4;
+  constexpr QuantSpec tensor{FormatId::nvfp4, OuterScale::tensor};
+  const std::vector<int32_t> offset = {0, 0, 4, 4, 7};
+  std::vector<float> x = ramp(kRows, kK, 0.01f), w = ramp(kGroups * kN, kK, 0.02f);
+  const TensorView xs(x.data(), kRows, kK), ws(w.data(), kGroups * kN, kK);
+  for (const char* backend : {"ref", "auto"}) {
+    Runtime runtime(backend, 2);
+    Quantized a(kRow, kRows, kK), whole(kRow, kRows, kK);
+    group_quantize(runtime, xs, offset, a.q);
+    quantize(runtime, xs, whole.q);
+    EXPECT_EQ(std::memcmp(a.q.codes, whole.q.codes, static_cast<size_t>(kRows * a.q.code_stride())), 0);
+    EXPECT_EQ(std::memcmp(a.q.outer, whole.q.outer, kRows * sizeof(float)), 0);
+    for (const QuantSpec& spec : {kRow, tensor, kMxfp8}) {
+      Quantized b(spec, kGroups * kN, kK);
+      quantize(runtime, ws, b.q);
+      std::vector<QTensor> list;
+      for (int64_t g = 0; g < kGroups; ++g) list.push_back(b.q.slice_rows(g * kN, kN));
+      std::vector<float> packed(kRows * kN), listed(kRows * kN);
+      const auto same = [&](const auto& left) {
+        group_qgemm(runtime, left, offset, b.q, TensorView(packed.data(), kRows, kN));
+        group_qgemm(runtime, left, offset, list, TensorView(listed.data(), kRows, kN));
+        return std::memcmp(packed.data(), listed.data(), packed.size() * sizeof(float)) == 0;
+      };
+      EXPECT_TRUE(same(a.q)) << backend << " " << to_string(spec);
+      EXPECT_TRUE(same(xs)) << backend << " " << to_string(spec);
+      std::reverse(list.begin(), list.end());
+      EXPECT_FALSE(same(a.q)) << "another order must show";
+    }
+  }
+}
+
+TEST(Runtime, PackedGroupsThatDoNotFitAreRefused) {
+  constexpr int64_t kRows = 7, kN = 6, kK = 64, kGroups = 4;
+  constexpr QuantSpec tensor{FormatId::nvfp4, OuterScale::tensor},
+      expert{FormatId::nvfp4, OuterScale::expert};
+  const std::vector<int32_t> offset = {0, 0, 4, 4, 7};
+  std::vector<float> x = ramp(kRows, kK, 0.01f);
+  const TensorView xs(x.data(), kRows, kK);
+  Runtime runtime("auto", 1);
+  Quantized a(kRow, kRows, kK), b(kRow, kGroups * kN, kK), scaled(expert, kGroups * kN, kK),
+      one(tensor, kRows, kK), shorter(kRow, kRows - 1, kK);
+  std::vector<float> out(kRows * kN);
+  const TensorView y(out.data(), kRows, kN);
+  const std::vector<int32_t> five = {0, 0, 4, 4, 7, 7}, none = {0};
+  const auto refuse = [](const std::vector<std::string>& parts, const auto& call) {
+    expect_error(ErrorCode::invalid_argument, parts, call);
+  };
+  refuse({"group_qgemm", "24 rows", "5 groups"}, [&] { group_qgemm(runtime, a.q, five, b.q, y); });
+  refuse({"group_qgemm", "no groups"}, [&] { group_qgemm(runtime, xs, none, b.q, y); });
+  refuse({"group_qgemm", "outer=expert", "list of 4"},
+         [&] { group_qgemm(runtime, a.q, offset, scaled.q, y); });
+  refuse({"group_quantize", "outer=tensor", "list"}, [&] { group_quantize(runtime, xs, offset, one.q); });
+  refuse({"group_quantize", "6x64", "7x64"}, [&] { group_quantize(runtime, xs, offset, shorter.q); });
 }
 
 TEST(Runtime, ShapesThatDoNotFitAreNamed) {

@@ -22,12 +22,50 @@ TEST(Recipes, RowsAreValidAndUnique) {
     EXPECT_EQ(&get_recipe(recipe.name), &recipe);
     EXPECT_EQ(get_qlinear_params(recipe.name), recipe.params);
     EXPECT_FALSE(recipe.purpose.empty());
-    EXPECT_FALSE(recipe.te_equivalent.empty());
+    if (recipe.alias.empty()) continue;
+    EXPECT_TRUE(names.insert(recipe.alias).second) << recipe.alias;
+    EXPECT_EQ(&get_recipe(recipe.alias), &recipe);
   }
-  for (const char* name : {"fp32", "bf16", "nvfp4_per_token", "nvfp4_per_token_bf16_bwd",
-                           "nvfp4_per_token_dequant_bwd", "nvfp4_per_tensor"}) {
+  for (const char* name :
+       {"fp32", "bf16", "nvfp4_per_token", "nvfp4_per_token_bf16_bwd", "nvfp4_per_token_dequant_bwd",
+        "nvfp4_per_tensor", "nvfp4_cursor2_cutlass_v2", "nvfp4_per_expert", "nvfp4_per_expert_bf16_bwd",
+        "mxfp8", "nvfp4_w4a16", "nvfp4_w4a8_mxfp8", "nvfp4_2d", "nvfp4_per_token_4over6", "nvfp4_te"}) {
     EXPECT_EQ(names.count(name), 1u) << name;
   }
+}
+
+/// Every simulated format has a recipe of its name that uses it for activations, beside one set of weights.
+TEST(Recipes, SimulatedFormatsAreExperimental) {
+  int count = 0;
+  for (const Format& row : formats()) {
+    if (!row.name.starts_with("sim_")) continue;
+    const RecipeSpec& recipe = get_recipe(row.name);
+    EXPECT_EQ(recipe.group, RecipeGroup::experimental);
+    EXPECT_EQ(recipe.params.fprop,
+              (MatmulSpec{{.format = row.id}, get_qlinear_params("nvfp4_per_token").fprop.b}));
+    EXPECT_EQ(recipe.params.wgrad, (MatmulSpec{}));
+    ++count;
+  }
+  EXPECT_EQ(count, 14);
+}
+
+TEST(Recipes, TransformerEnginesDefaultRoles) {
+  const QLinearParams p = get_qlinear_params("nvfp4_te");
+  EXPECT_EQ(p.fprop.b.blocks, BlockShape::tile);
+  EXPECT_EQ(p.dgrad.b, p.fprop.b);
+  EXPECT_EQ(p.fprop.a.rounding, Rounding::nearest);
+  EXPECT_EQ(p.dgrad.a.rounding, Rounding::stochastic);
+  EXPECT_EQ(p.dgrad.a.rotation, Rotation::none);
+  EXPECT_EQ(p.wgrad.a.rounding, Rounding::stochastic);
+  EXPECT_EQ(p.wgrad.b.rounding, Rounding::nearest);
+  for (const QuantSpec& spec : {p.wgrad.a, p.wgrad.b}) EXPECT_EQ(spec.rotation, Rotation::hadamard);
+}
+
+/// The weights of the activation-precision ladder are the same codes.
+TEST(Recipes, W4RecipesShareTheirWeights) {
+  const QuantSpec w = get_qlinear_params("nvfp4_per_token").fprop.b;
+  for (const char* name : {"nvfp4_w4a16", "nvfp4_w4a8_mxfp8"})
+    EXPECT_EQ(get_qlinear_params(name).fprop.b, w) << name;
 }
 
 TEST(Recipes, PerTokenIsNvfp4ForwardAndMxfp8Backward) {
@@ -51,7 +89,7 @@ TEST(Recipes, BackwardVariantsShareTheForward) {
 
 TEST(Recipes, OnlyTensorWideActivationScalesBreakRowLocality) {
   for (const RecipeSpec& recipe : recipes())
-    EXPECT_EQ(recipe.params.row_local(), recipe.name != "nvfp4_per_tensor");
+    EXPECT_EQ(recipe.params.row_local(), recipe.name != "nvfp4_per_tensor" && recipe.name != "nvfp4_te");
   QLinearParams params = get_qlinear_params("nvfp4_per_tensor");
   params.fprop.a.outer = OuterScale::row;
   EXPECT_TRUE(params.row_local()) << "a weight's scale does not depend on the batch";
@@ -84,6 +122,20 @@ TEST(Recipes, ContradictionsAreRefused) {
   params = get_qlinear_params("nvfp4_per_token");
   params.dgrad.a.outer = OuterScale::row;
   expect_error(ErrorCode::invalid_argument, {"mxfp8 has no outer scale"}, [&] { params.validate(); });
+
+  params = get_qlinear_params("nvfp4_te");
+  params.wgrad.b.rotation = Rotation::none;
+  expect_error(ErrorCode::invalid_argument, {"wgrad", "both operands", "nvfp4[te,outer=tensor]"},
+               [&] { params.validate(); });
+
+  params = get_qlinear_params("nvfp4_te");
+  params.fprop.a.rounding = Rounding::stochastic;
+  expect_error(ErrorCode::invalid_argument, {"sr is for gradients"}, [&] { params.validate(); });
+
+  params = get_qlinear_params("nvfp4_te");
+  params.dgrad.a.rotation = params.dgrad.b.rotation = Rotation::hadamard;
+  params.dgrad.b.blocks = BlockShape::row;
+  expect_error(ErrorCode::invalid_argument, {"rht is for wgrad"}, [&] { params.validate(); });
 }
 
 TEST(Glob, MatchesTheWholeName) {
@@ -130,13 +182,22 @@ TEST(Describe, EveryRecipeHasAText) {
     const RecipeDescription d = describe(recipe);
     EXPECT_EQ(d.recipe, &recipe);
     EXPECT_EQ(d.row_local, recipe.params.row_local());
-    EXPECT_NE(to_text(d).find(recipe.te_equivalent), std::string::npos);
-    if (!recipe.params.fprop.a.quantized()) {
+    const std::string text = to_text(d);
+    EXPECT_NE(text.find(recipe.te_equivalent), std::string::npos);
+    EXPECT_NE(text.find(recipe.alias), std::string::npos);
+    if (recipe.te_equivalent.empty()) {
       EXPECT_TRUE(d.te_differences.empty());
+      EXPECT_NE(text.find("transformer engine  none"), std::string::npos) << text;
     }
   }
   EXPECT_EQ(describe(get_recipe("nvfp4_per_token_dequant_bwd")).products[1].operands[1].source,
             "decoded forward codes");
+  EXPECT_EQ(
+      describe(get_recipe("nvfp4_te")).products[2].operands[0].scale_domain,
+      "blocks of 16 along M (e4m3), one outer FP32 scale a tensor; rotated by a 16-point Hadamard first; "
+      "stochastic rounding");
+  EXPECT_EQ(describe(get_recipe("nvfp4_te")).products[0].operands[1].scale_domain,
+            "tiles of 16 x 16 (e4m3), one outer FP32 scale a tensor");
 }
 
 }  // namespace

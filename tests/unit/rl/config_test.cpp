@@ -27,7 +27,10 @@ TEST(Config, ClipAndThresholdRanges) {
   expect_refused({"clip_ratio_low = -0.1"}, [](auto& c) { c.clip_ratio_low = -0.1; });
   expect_refused({"clip_ratio_high = nan"}, [](auto& c) { c.clip_ratio_high = std::nan(""); });
   expect_refused({"clip_ratio_c = 1", "> 1"}, [](auto& c) { c.clip_ratio_c = 1.0; });
-  for (LossMode mode : {LossMode::gspo, LossMode::cispo}) {
+  expect_refused({"tau_pos = 0"}, [](auto& c) { c.tau_pos = 0.0; });
+  expect_refused({"tau_neg = nan"}, [](auto& c) { c.tau_neg = std::nan(""); });
+  expect_refused({"opsm_delta = -0.1"}, [](auto& c) { c.opsm_delta = -0.1; });
+  for (LossMode mode : {LossMode::gspo, LossMode::cispo, LossMode::geo_mean, LossMode::sapo}) {
     expect_refused({"clip_ratio_c = 3", "loss_mode=" + std::string(name_of(mode))}, [&](auto& c) {
       c.loss_mode = mode;
       c.clip_ratio_c = 3.0;

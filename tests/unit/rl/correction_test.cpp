@@ -57,6 +57,34 @@ TEST(Correction, SequenceRatioIsTheSum) {
   EXPECT_EQ(with(d, RolloutIs::sequence, {0.5, 3.0, OutOfRange::mask}).is_weight[7], 0.0);
 }
 
+// The same gap as a geometric mean: exp(0.012), whatever the length.
+TEST(Correction, GeometricRatioIsTheMean) {
+  for (const std::size_t length : {1, 100, 1000}) {
+    Data d;
+    d.add(std::vector<double>(length, 0.012), 1);
+    for (double w : with(d, RolloutIs::geometric).is_weight) EXPECT_NEAR(w, std::exp(0.012), 1e-14);
+  }
+  Data d;
+  d.add({0.4, 99.0, -0.2}, 1, {1, 0, 1});
+  d.add({5.0}, 1, {0});
+  const Prepared p = with(d, RolloutIs::geometric);
+  EXPECT_NEAR(p.is_weight[0], std::exp(0.1), 1e-15);
+  EXPECT_EQ(p.is_weight[1], 0.0);
+  EXPECT_EQ(p.is_weight[2], p.is_weight[0]);
+  EXPECT_EQ(with(d, RolloutIs::geometric, {0.999, 1.001, OutOfRange::mask}).is_weight[0], 0.0);
+}
+
+// The bounds of *_k1 are those of 1 / rho, as verl computes k1 = -(l_old - l_sampler).
+TEST(Correction, RejectionByK1BoundsTheInverseRatio) {
+  Data d;
+  d.add({std::log(3.0), std::log(1.0 / 3.0)}, 1);  // rho = 3 and 1/3
+  LossConfig c;
+  c.rollout_rs = parse_rollout_rs("token_k1", "0.5_4");
+  const Prepared p = prepare(d.batch(), c);
+  EXPECT_EQ(p.is_weight[0], 0.0) << "1 / rho = 1/3 is below 0.5";
+  EXPECT_EQ(p.is_weight[1], 1.0) << "1 / rho = 3 is in [0.5, 4]";
+}
+
 // 0.012 a token over 100 tokens: the sum rejects what the geometric mean keeps.
 TEST(Correction, GeometricMeanDoesNotDependOnTheLength) {
   Data d;

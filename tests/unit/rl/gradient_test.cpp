@@ -121,6 +121,43 @@ TEST(Gradient, GspoMatchesCentralDifferences) {
   }
 }
 
+// geo_mean as gspo; sapo, off-policy masking and the bypass are exact with any weights.
+TEST(Gradient, OtherObjectivesMatchCentralDifferences) {
+  Data d = random_data({150, 64, 7, 90, 40, 33}, 16);
+  const auto config = [](LossMode mode, RolloutIs level) {
+    LossConfig c;
+    c.loss_mode = mode;
+    c.clip_ratio_low = c.clip_ratio_high = 0.3;
+    c.rollout_is = level;
+    c.rollout_is_threshold = {0.1, 5.0, OutOfRange::truncate};
+    return c;
+  };
+  std::vector<Case> all = {{"geo_mean", config(LossMode::geo_mean, RolloutIs::geometric)},
+                           {"sapo", config(LossMode::sapo, RolloutIs::token)},
+                           {"opsm", config(LossMode::vanilla, RolloutIs::token)},
+                           {"bypass", config(LossMode::vanilla, RolloutIs::none)}};
+  all[2].config.opsm_delta = 0.0;
+  all[3].config.bypass_mode = true;
+  for (Case& each : all) {
+    for (const Option& option : options<LossAggMode>()) {
+      LossConfig& c = each.config;
+      c.loss_agg_mode = parse<LossAggMode>(option.name);
+      c.loss_scale_factor.reset();
+      if (c.loss_agg_mode == LossAggMode::seq_mean_token_sum_norm) c.loss_scale_factor = 300.0;
+      const Prepared p = prepare(d.batch(), c);
+      for (std::int64_t i = 0; i < 6; ++i) {
+        const Result r = run(d, p, i, i + 1);
+        for (std::int64_t t = d.offsets[i]; t < d.offsets[i + 1]; ++t) {
+          if (d.mask[t] == 0) continue;
+          EXPECT_NEAR(r.dlogp[t - d.offsets[i]], difference(d, d.live, t, p, i), 10 * tolerance(r))
+              << each.name << " " << option.name << " token " << t;
+        }
+      }
+    }
+  }
+  EXPECT_GT(run(d, all[2].config).sums.opsm_masked, 0) << "the case must mask";
+}
+
 // The gradient of cispo leaves out how the ratio moves: d(-c A l) = -A (c + l dc/dl), and dc/dl = c inside.
 TEST(Gradient, CispoDetachesTheRatio) {
   Data d = random_data({150, 64, 7, 90}, 15);

@@ -27,7 +27,17 @@ std::vector<LossConfig> configs() {
   cispo.kl_loss_type = KlLossType::k2;
   cispo.rollout_rs = parse_rollout_rs("token_k3,seq_mean_k1,seq_max_k2", "0.3,0.1_4,60");
   cispo.rollout_is_batch_normalize = true;
+  LossConfig geo_mean = gspo;
+  geo_mean.loss_mode = LossMode::geo_mean;
+  geo_mean.rollout_is = RolloutIs::geometric;
+  LossConfig sapo = gspo;
+  sapo.loss_mode = LossMode::sapo;
+  sapo.rollout_is = RolloutIs::none;
+  sapo.bypass_mode = true;
+  sapo.opsm_delta = 0.01;
   return {plain,
+          geo_mean,
+          sapo,
           ice,
           q2,
           gspo,

@@ -40,6 +40,7 @@ TEST(Metrics, TableIsCompleteAndInOrder) {
   LossConfig c = triage_config(Normalization::response);
   c.clip_ratio_c = 3.0;
   c.rollout_rs = parse_rollout_rs("token_k1", "0.5_2");
+  c.opsm_delta = 0.1;
   Data d = random_data({30, 40}, 41);
   add_reference(d, 41);
   const Prepared p = prepare(d.batch(), c);
@@ -91,14 +92,104 @@ TEST(Metrics, GapStatistics) {
   EXPECT_NEAR(s.prob_abs_std, std::sqrt(squares / 3), 1e-15);
 }
 
+TEST(Metrics, GapStatisticsOfResponses) {
+  Data d;
+  d.add({0.5, -1.5, 99.0}, 1, {1, 1, 0});
+  d.add({-0.25, 0.25}, -1);
+  d.add({-7.0}, 1);
+  d.add({0.01, 0.04}, 1);
+  const GapStats s = gap_stats(d.batch());
+  EXPECT_EQ(s.response_max, 7.0);
+  EXPECT_NEAR(s.response_q50, (0.25 + 1.0) / 2, 1e-15);  // 0.025, 0.25, 1, 7
+  EXPECT_NEAR(s.response_q95, 1.0 + 0.85 * 6.0, 1e-14);
+  EXPECT_DOUBLE_EQ(s.tail_fraction, 1.0 / 7);
+  EXPECT_DOUBLE_EQ(s.within_fraction, 2.0 / 7);
+  double k2 = 0, mult = 0, chi2 = 0;
+  for (double x : {0.5, -1.5, -0.25, 0.25, -7.0, 0.01, 0.04}) {
+    k2 += x * x / 14, mult += std::exp(std::abs(x)) / 7, chi2 += std::exp(2 * x) / 7;
+  }
+  EXPECT_NEAR(s.k2, k2, 1e-14);
+  EXPECT_NEAR(s.mult_prob_error, mult, 1e-12);
+  EXPECT_NEAR(s.chi2_token, chi2 - 1, 1e-14);
+  const std::vector<double> sums = {-1.0, 0.0, -7.0, 0.05};
+  double chi2_seq = 0;
+  for (double x : sums) chi2_seq += std::exp(2 * x) / 4;
+  EXPECT_NEAR(s.chi2_seq, chi2_seq - 1, 1e-14);
+  const std::vector<double> means = {-0.5, 0.0, -7.0, 0.025};  // of l_old - l_sampler
+  double training = 0, ratio = 0;
+  for (double m : means) training += std::exp(1.0 - m) / 4, ratio += std::exp(-m) / 4;
+  EXPECT_NEAR(s.training_ppl, training, 1e-11);
+  EXPECT_NEAR(s.rollout_ppl, std::exp(1.0), 1e-14);
+  EXPECT_NEAR(s.log_ppl_diff, 7.475 / 4, 1e-14);
+  EXPECT_NEAR(s.log_ppl_abs_diff, 7.525 / 4, 1e-14);
+  EXPECT_NEAR(s.ppl_ratio, ratio, 1e-11);
+  EXPECT_EQ(s.prob_pearson, 0.0) << "the sampler's side is constant and the sides differ";
+}
+
+TEST(Metrics, PearsonCorrelation) {
+  Data d;
+  d.add({0.0, 0.0, 0.0}, 1);
+  EXPECT_EQ(gap_stats(d.batch()).prob_pearson, 1.0) << "constant, and equal";
+  d.sampler = d.old = {-0.1, -2.0, -0.7};
+  EXPECT_EQ(gap_stats(d.batch()).prob_pearson, 1.0);
+  for (double& x : d.old) x = std::log(0.5 * std::exp(x) + 0.1);  // a straight line
+  EXPECT_NEAR(gap_stats(d.batch()).prob_pearson, 1.0, 1e-14);
+  for (std::size_t t = 0; t < 3; ++t) d.old[t] = std::log(1.0 - 0.9 * std::exp(d.sampler[t]));
+  EXPECT_NEAR(gap_stats(d.batch()).prob_pearson, -1.0, 1e-14);
+}
+
+TEST(Metrics, ImportanceRows) {
+  Data d;
+  d.add({std::log(0.25), std::log(0.5), std::log(8.0), 0.0}, 1);
+  LossConfig c;
+  c.rollout_is = RolloutIs::token;
+  c.rollout_is_threshold = {0.4, 2.0, OutOfRange::truncate};
+  const auto m = metric_map(d, c);
+  EXPECT_DOUBLE_EQ(m.at("rollout_is_min"), 0.25);
+  EXPECT_DOUBLE_EQ(m.at("rollout_is_max"), 8.0);
+  EXPECT_EQ(m.at("rollout_is_ratio_fraction_high"), 0.25);
+  EXPECT_EQ(m.at("rollout_is_ratio_fraction_low"), 0.25);
+  const double mean = 9.75 / 4, square = (0.0625 + 0.25 + 64 + 1) / 4;
+  EXPECT_NEAR(m.at("rollout_is_std"), std::sqrt(square - mean * mean), 1e-13);
+  const double sum = 0.4 + 0.5 + 2 + 1, squares = 0.16 + 0.25 + 4 + 1;  // weights, not ratios
+  EXPECT_NEAR(m.at("rollout_is_eff_sample_size"), sum * sum / (4 * squares), 1e-14);
+  c.rollout_is_threshold = {20.0, 30.0, OutOfRange::mask};
+  EXPECT_EQ(metric_map(d, c).at("rollout_is_eff_sample_size"), 0.0);
+  EXPECT_EQ(metric_map(d, {}).at("rollout_is_eff_sample_size"), 1.0) << "no correction: every weight is 1";
+}
+
 TEST(Metrics, MatchedExecutionIsExactlyZero) {
   Data d;
   d.add(std::vector<double>(100, 0.0), 1);
   const auto m = metric_map(d, triage_config(Normalization::response));
-  for (const char* name : {"train_rollout_logprob_abs_diff", "gap_max", "gap_q05", "mismatch_kl",
-                           "mismatch_k3_kl", "rollout_probs_diff_max", "tis_abs", "tis_clipfrac", "ppo_kl",
-                           "triage_active", "triage_repair_loss", "triage_repair_active_segment_fraction"}) {
+  for (const char* name : {"train_rollout_logprob_abs_diff",
+                           "gap_max",
+                           "gap_q05",
+                           "mismatch_kl",
+                           "mismatch_k3_kl",
+                           "rollout_probs_diff_max",
+                           "tis_abs",
+                           "tis_clipfrac",
+                           "ppo_kl",
+                           "triage_active",
+                           "triage_repair_loss",
+                           "triage_repair_active_segment_fraction",
+                           "gap_response_q95",
+                           "gap_tail_fraction",
+                           "mismatch_k2_kl",
+                           "chi2_token",
+                           "chi2_seq",
+                           "log_ppl_diff",
+                           "log_ppl_abs_diff",
+                           "rollout_is_std",
+                           "rollout_is_ratio_fraction_high",
+                           "rollout_is_ratio_fraction_low"}) {
     EXPECT_EQ(m.at(name), 0.0) << name;
+  }
+  for (const char* name :
+       {"rollout_actor_probs_pearson_corr", "token_mult_prob_error", "ppl_ratio", "gap_within_fraction",
+        "rollout_is_min", "rollout_is_max", "rollout_is_eff_sample_size"}) {
+    EXPECT_EQ(m.at(name), 1.0) << name;
   }
   EXPECT_EQ(m.at("tis"), 1.0);
   EXPECT_EQ(m.at("ois"), 1.0);

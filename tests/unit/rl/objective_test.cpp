@@ -122,6 +122,42 @@ TEST(Objective, CispoKeepsTheGradientOfClippedTokens) {
   }
 }
 
+// log r is held on one side only: above for A > 0, below for A < 0.
+TEST(Objective, GeoMeanHoldsLogRatiosThenAverages) {
+  const LossConfig c = mode(LossMode::geo_mean, 0.3, 0.4);
+  const Result up = sequence({1.0, 0.2, -1.0}, 2.0, c);
+  const double mean = (0.4 + 0.2 - 1.0) / 3;
+  EXPECT_DOUBLE_EQ(up.loss, -2.0 * std::exp(mean));
+  EXPECT_EQ(up.dlogp[0], 0.0);
+  EXPECT_DOUBLE_EQ(up.dlogp[1], -2.0 * std::exp(mean) / 3);
+  EXPECT_DOUBLE_EQ(up.dlogp[2], -2.0 * std::exp(mean) / 3);
+  EXPECT_EQ(up.sums.clipped, 1);
+  const Result down = sequence({1.0, 0.2, -1.0}, -2.0, c);
+  EXPECT_DOUBLE_EQ(down.loss, 2.0 * std::exp((1.0 + 0.2 - 0.3) / 3));
+  EXPECT_EQ(down.dlogp[2], 0.0);
+  EXPECT_EQ(sequence({50.0, 0.3}, 1.0, c, {0, 1}).loss, -std::exp(0.3)) << "masked tokens are left out";
+  for (double mean_log_ratio : {100.0, 1e300}) {
+    const Result r = sequence({mean_log_ratio, mean_log_ratio}, -1.0, c);
+    EXPECT_DOUBLE_EQ(r.loss, std::exp(10.0));
+    EXPECT_EQ(r.dlogp[0], 0.0);
+  }
+}
+
+TEST(Objective, SapoIsASigmoidInThePlaceOfTheClip) {
+  LossConfig c = mode(LossMode::sapo, 0.2, 0.28);
+  EXPECT_DOUBLE_EQ(one(0.0, 2.0, c).loss, -2.0 * 0.5 * 4.0);
+  EXPECT_DOUBLE_EQ(one(0.0, 2.0, c).gradient, -2.0) << "on policy: that of the plain ratio";
+  EXPECT_DOUBLE_EQ(one(0.0, -2.0, c).loss, 2.0 * 0.5 * 4.0 / 1.05);
+  EXPECT_DOUBLE_EQ(one(0.0, -2.0, c).gradient, 2.0);
+  const double gate = 1.0 / (1.0 + std::exp(-1.0));
+  EXPECT_NEAR(one(std::log(2.0), 1.0, c).loss, -4.0 * gate, 1e-15);
+  EXPECT_NEAR(one(std::log(2.0), 1.0, c).gradient, -4.0 * gate * (1 - gate) * 2.0, 1e-15);
+  c.tau_neg = 2.0;
+  EXPECT_NEAR(one(std::log(2.0), -1.0, c).loss, 2.0 / (1.0 + std::exp(-2.0)), 1e-15);
+  EXPECT_EQ(one(800.0, -1.0, c).gradient, 0.0);
+  EXPECT_TRUE(std::isfinite(one(-1e300, -1.0, c).loss));
+}
+
 TEST(Objective, ExtremeLogRatiosStayFinite) {
   for (double x : {800.0, -800.0, 1e300, -1e300}) {
     for (double a : {1.0, -1.0}) {

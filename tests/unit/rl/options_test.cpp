@@ -16,17 +16,18 @@ void round_trip(const std::vector<std::string_view>& expected) {
 
 TEST(Options, NamesAreThoseOfVerlAndTriage) {
   round_trip<AdvEstimator>({"grpo", "dr_grpo"});
-  round_trip<LossMode>({"vanilla", "gspo", "cispo"});
+  round_trip<LossMode>({"vanilla", "gspo", "cispo", "geo_mean", "sapo"});
   round_trip<KlLossType>({"k1", "k2", "k3", "low_var_kl"});
   round_trip<LossAggMode>(
       {"token-mean", "token-sum", "seq-mean-token-sum", "seq-mean-token-sum-norm", "seq-mean-token-mean"});
-  round_trip<RolloutIs>({"none", "token", "sequence"});
+  round_trip<RolloutIs>({"none", "token", "sequence", "geometric"});
   round_trip<RolloutRs>({"token_k1", "token_k2", "token_k3", "seq_sum_k1", "seq_sum_k2", "seq_sum_k3",
                          "seq_mean_k1", "seq_mean_k2", "seq_mean_k3", "seq_max_k2", "seq_max_k3", "veto"});
   round_trip<OutOfRange>({"truncate", "mask"});
   round_trip<Normalization>({"response", "global"});
   round_trip<GateScope>({"q3", "whole"});
   round_trip<RepairScope>({"adv_positive", "whole", "q2"});
+  round_trip<RouterReplay>({"off", "R2", "R3"});
 }
 
 TEST(Options, UnknownNamesListTheTable) {
@@ -40,7 +41,7 @@ TEST(Options, UnknownNamesListTheTable) {
 }
 
 TEST(Options, PresetsNameExistingRows) {
-  ASSERT_EQ(objective_presets().size(), 5U);
+  ASSERT_EQ(objective_presets().size(), 7U);
   for (const ObjectivePreset& preset : objective_presets()) {
     LossConfig c;
     c.loss_mode = preset.loss_mode;

@@ -59,11 +59,78 @@ TEST(RunConfig, TheObjectiveOfAFileIsAppliedFirst) {
   }
 }
 
+/// Two settings that contradict each other, and for each a value that makes peace.
+struct Contradiction {
+  std::string a, b;
+  std::string other_a, other_b;
+  std::vector<std::string> base = {};
+};
+
+// The message names both settings, and each of the two may stay when the other changes: it is the pair that
+// is refused.
+TEST(RunConfig, ContradictoryPairsAreNamed) {
+  const std::vector<Contradiction> all = {
+      {"rl.bypass_mode=true", "rl.rollout_is=token", "rl.bypass_mode=false", "rl.rollout_is=none"},
+      {"rl.bypass_mode=true", "rl.rollout_is=sequence", "rl.bypass_mode=false", "rl.rollout_is=none"},
+      {"rl.rollout_is_batch_normalize=true", "rl.rollout_is=none", "rl.rollout_is_batch_normalize=false",
+       "rl.rollout_is=token"},
+      {"rl.filter_groups=true", "rl.max_num_gen_batches=1", "rl.filter_groups=false",
+       "rl.max_num_gen_batches=2"},
+      {"rl.overlong_buffer_len=4", "rl.overlong_penalty_factor=0", "rl.overlong_buffer_len=0",
+       "rl.overlong_penalty_factor=1"},
+      {"rl.router_replay=R3", "model.num_experts=0", "rl.router_replay=off", "model.num_experts=4"},
+      {"rl.router_replay=R2", "model.num_experts=0", "rl.router_replay=off", "model.num_experts=4"},
+      {"rl.top_k=1", "rl.n=8", "rl.top_k=2", "", {"rl.steps=1"}},
+      {"rl.clip_ratio_c=3", "rl.loss_mode=gspo", "rl.clip_ratio_c=0", "rl.loss_mode=vanilla"},
+      {"rl.clip_ratio_c=3", "rl.loss_mode=sapo", "rl.clip_ratio_c=0", "rl.loss_mode=vanilla"},
+      {"rl.triage_normalization=global", "rl.loss_agg_mode=seq-mean-token-mean",
+       "rl.triage_normalization=response", "rl.loss_agg_mode=token-mean"},
+      {"rl.loss_scale_factor=2",
+       "rl.loss_agg_mode=token-mean",
+       "rl.loss_scale_factor=0",
+       "rl.loss_agg_mode=seq-mean-token-sum-norm",
+       {"rl.triage=off"}},
+      {"rl.rollout_rs=none", "rl.rollout_rs_threshold=2", "rl.rollout_rs=token_k1",
+       "rl.rollout_rs_threshold="},
+      {"rl.train_batch_size=16", "rl.ppo_mini_batch_size=5", "rl.train_batch_size=15",
+       "rl.ppo_mini_batch_size=4"},
+      {"micro_tokens=64", "max_length=96", "micro_tokens=96", "max_length=64"},
+      {"data.file=x.jsonl", "data.generator=addition", "data.file=", "data.generator="},
+  };
+  const auto config = [](const std::vector<std::string>& base, const std::string& a, const std::string& b) {
+    RunConfig c = valid();
+    for (const std::string& s : base) set_assignment(c, s);
+    for (const std::string& s : {a, b}) set_assignment(c, s);
+    return c;
+  };
+  const auto key = [](const std::string& assignment) {
+    const std::string name = assignment.substr(0, assignment.find('='));
+    return name.substr(name.find("rl.") == 0 ? 3 : 0);
+  };
+  for (const Contradiction& c : all) {
+    SCOPED_TRACE(c.a + " " + c.b);
+    // The message says normalization for triage_normalization.
+    const auto named = [&](const std::string& a) {
+      const std::string k = key(a);
+      return k.starts_with("triage_") ? k.substr(7) : k;
+    };
+    expect_error(ErrorCode::invalid_argument, {named(c.a), named(c.b)},
+                 [&] { validate(config(c.base, c.a, c.b)); });
+    if (!c.other_a.empty()) {
+      EXPECT_NO_THROW(validate(config(c.base, c.other_a, c.b)));
+    }
+    if (!c.other_b.empty()) {
+      EXPECT_NO_THROW(validate(config(c.base, c.a, c.other_b)));
+    }
+  }
+}
+
 TEST(RunConfig, EveryOptionReachesTheLoss) {
   RunConfig c = valid();
-  for (const char* a : {"rl.loss_mode=cispo", "rl.clip_ratio_low=1", "rl.kl_loss_coef=0.01",
-                        "rl.kl_loss_type=k2", "rl.rollout_is_batch_normalize=true",
-                        "rl.rollout_rs=seq_mean_k1,veto", "rl.rollout_rs_threshold=0.99_1.01,1e-4"}) {
+  for (const char* a :
+       {"rl.loss_mode=cispo", "rl.clip_ratio_low=1", "rl.kl_loss_coef=0.01", "rl.kl_loss_type=k2",
+        "rl.rollout_is_batch_normalize=true", "rl.rollout_rs=seq_mean_k1,veto",
+        "rl.rollout_rs_threshold=0.99_1.01,1e-4", "rl.opsm_delta=0.25", "rl.tau_pos=2", "rl.tau_neg=3"}) {
     set_assignment(c, a);
   }
   EXPECT_NO_THROW(validate(c));
@@ -72,6 +139,11 @@ TEST(RunConfig, EveryOptionReachesTheLoss) {
   EXPECT_EQ(loss.clip_ratio_low, 1.0);
   EXPECT_EQ(loss.kl_loss_coef, 0.01);
   EXPECT_EQ(loss.kl_loss_type, KlLossType::k2);
+  EXPECT_EQ(loss.opsm_delta, 0.25);
+  EXPECT_EQ(loss.tau_pos, 2.0);
+  EXPECT_EQ(loss.tau_neg, 3.0);
+  EXPECT_FALSE(loss.bypass_mode);
+  EXPECT_FALSE(loss_config(valid().rl).opsm_delta.has_value());
   EXPECT_TRUE(loss.rollout_is_batch_normalize);
   ASSERT_EQ(loss.rollout_rs.size(), 2U);
   EXPECT_EQ(loss.rollout_rs[0].statistic, RolloutRs::seq_mean_k1);
