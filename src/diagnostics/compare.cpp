@@ -103,7 +103,7 @@ void add_equal_steps(const std::vector<Compared>& runs, RunTable& table) {
 
 std::string summary_html(const std::vector<Compared>& runs) {
   RunTable table(runs, "Summary");
-  for (const Provenance& row : {kLearnerRecipe, kSamplerRecipe})
+  for (const Provenance& row : {kLearnerRecipe, kSamplerRecipe, kLearnerKv, kSamplerKv})
     table.each(row.title, [&](const Compared& c) { return setting(*c.run, row); });
   table.each("Reward, first steps", [](const Compared& c) { return number_text(c.numbers.reward_first); });
   table.each("Reward, last steps", [](const Compared& c) { return number_text(c.numbers.reward_last); });

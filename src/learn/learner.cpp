@@ -158,7 +158,8 @@ void Learner::forward(const Packed& batch, int64_t first, const Routing& routing
   if (network_->kv_bytes(blocks) > cache_.size()) cache_ = Buffer(network_->kv_bytes(blocks));
   const KvSet kv = network_->kv_set(cache_.data(), blocks, batch.first_block);
   const auto rows = static_cast<int64_t>(batch.token.size());
-  RouteBuffer routes(network_->config(), rows, {!routing.replay.empty(), !routing.used.empty(), !routing.live.empty()});
+  RouteBuffer routes(network_->config(), rows,
+                     {!routing.replay.empty(), !routing.used.empty(), !routing.live.empty()});
   const auto each = [&](std::span<const Routes> wanted, const auto& visit) {
     for (int64_t r = 0; r < (wanted.empty() ? 0 : rows); ++r) visit(r, first + batch.seq[r], batch.pos[r]);
   };

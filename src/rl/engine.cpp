@@ -33,8 +33,8 @@ Engine::Engine(Weights& weights, const RunConfig& config, const Sides& sides, co
   learner_network_ = network(sides.learner_recipe, config.learner_kv);
   if (config.rl.rollout_staleness > 0) {
     lagging_ = std::make_unique<Lagging>(weights);
-    lagging_->network =
-        make_network(lagging_->weights, lagging_->cache, config, sides.sampler_recipe, config.kv_cache, table);
+    lagging_->network = make_network(lagging_->weights, lagging_->cache, config, sides.sampler_recipe,
+                                     config.kv_cache, table);
   } else if (sides.sampler_recipe != sides.learner_recipe || config.kv_cache != config.learner_kv) {
     sampler_network_ = network(sides.sampler_recipe, config.kv_cache);
   }
