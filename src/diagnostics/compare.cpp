@@ -95,16 +95,15 @@ void add_equal_steps(const std::vector<Compared>& runs, RunTable& table) {
     if (it != c.numbers.stage_steps.end()) lengths.push_back(it->second);
   }
   if (lengths.empty()) return;
-  const auto [shortest, longest] = std::minmax_element(lengths.begin(), lengths.end());
-  if (*shortest == *longest) return;
-  table.each(fmt::format("Reward up to RL step {}", *shortest), [&](const Compared& c) {
-    return number_text(reward_at(*c.run, static_cast<double>(*shortest)));
-  });
+  const int64_t common = *std::min_element(lengths.begin(), lengths.end());
+  if (common == *std::max_element(lengths.begin(), lengths.end())) return;
+  table.each(fmt::format("Reward up to RL step {}", common),
+             [&](const Compared& c) { return number_text(reward_at(*c.run, static_cast<double>(common))); });
 }
 
 std::string summary_html(const std::vector<Compared>& runs) {
   RunTable table(runs, "Summary");
-  for (const Provenance& row : {kLearnerRecipe, kSamplerRecipe})
+  for (const Provenance& row : {kLearnerRecipe, kSamplerRecipe, kLearnerKv, kSamplerKv})
     table.each(row.title, [&](const Compared& c) { return setting(*c.run, row); });
   table.each("Reward, first steps", [](const Compared& c) { return number_text(c.numbers.reward_first); });
   table.each("Reward, last steps", [](const Compared& c) { return number_text(c.numbers.reward_last); });
@@ -130,8 +129,14 @@ std::string summary_html(const std::vector<Compared>& runs) {
       table.html());
 }
 
-std::string settings_html(const std::vector<Compared>& runs, const std::vector<SettingRow>& settings) {
+// A rule file is a setting too; the whole of it stands in config.yaml below.
+std::string cell_text(const std::string& value) {
   constexpr size_t kMost = 120;
+  if (value.empty()) return "(empty)";
+  return value.size() > kMost ? value.substr(0, kMost) + "..." : value;
+}
+
+std::string settings_html(const std::vector<Compared>& runs, const std::vector<SettingRow>& settings) {
   RunTable table(runs, "Settings that differ");
   std::string equal;
   size_t n_equal = 0;
@@ -142,8 +147,7 @@ std::string settings_html(const std::vector<Compared>& runs, const std::vector<S
       continue;
     }
     Cells cells;
-    for (const auto& v : row.values)
-      cells.push_back(v && v->size() > kMost ? std::optional(v->substr(0, kMost) + "...") : v);
+    for (const auto& v : row.values) cells.push_back(v ? std::optional(cell_text(*v)) : v);
     table.add(row.key, cells);
   }
   const std::string differing = table.html();

@@ -26,7 +26,6 @@ constexpr Contract kContracts[] = {
      {"rl.lr", "rl.lr_end", "rl.warmup_steps", "rl.train_batch_size", "rl.n", "rl.ppo_"}},
 };
 
-constexpr std::array<std::string_view, 2> kRecipes = {"learner_recipe", "sampler_recipe"};
 constexpr std::array<std::string_view, 3> kWithoutEffect = {"threads", "tensorboard", "checkpoint_every"};
 
 bool is_one_of(std::string_view key, std::span<const std::string_view> keys) {
@@ -98,17 +97,19 @@ void add_lengths(const std::vector<Compared>& runs, std::vector<std::string>& ou
                               by_value(users)));
 }
 
+// What a clean comparison looks like: a few settings that the reader can hold in mind.
 void add_verdict(const std::vector<SettingRow>& settings, std::vector<std::string>& out) {
-  std::vector<std::string> recipes, others;
+  constexpr size_t kFew = 3;
+  std::vector<std::string> keys;
   for (const SettingRow& row : settings) {
-    if (!row.differs() || is_one_of(row.key, kWithoutEffect)) continue;
-    (is_one_of(row.key, kRecipes) ? recipes : others).push_back(row.key);
+    if (row.differs() && !is_one_of(row.key, kWithoutEffect)) keys.push_back(row.key);
   }
-  if (!others.empty()) return;
-  out.push_back(recipes.empty()
-                    ? "No setting that changes a number differs: these are repetitions of one run."
-                    : fmt::format("Only {} differ{}; every other setting that changes a number is equal.",
-                                  list_of(recipes), recipes.size() == 1 ? "s" : ""));
+  if (keys.empty()) {
+    out.emplace_back("No setting that changes a number differs: these are repetitions of one run.");
+  } else if (keys.size() <= kFew) {
+    out.push_back(fmt::format("Only {} differ{}; every other setting that changes a number is equal.",
+                              list_of(keys), keys.size() == 1 ? "s" : ""));
+  }
 }
 
 }  // namespace

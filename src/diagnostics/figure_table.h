@@ -35,6 +35,10 @@ struct FigureRow {
   Scale scale;
   Panel::Width width;
   RemarkOf remark;  // may be null
+  enum class When : unsigned char {
+    expected,
+    switched_on
+  } when = When::expected;  // absent without a word or not
 };
 
 /// In page order; rows of a section follow each other.

@@ -44,6 +44,8 @@ inline constexpr Provenance kLearnerRecipe = {"Learner recipe",
                                               {"learner_recipe", "learner.recipe", "recipe", ""}};
 inline constexpr Provenance kSamplerRecipe = {"Sampler recipe",
                                               {"sampler_recipe", "sampler.recipe", "recipe", ""}};
+inline constexpr Provenance kSamplerKv = {"KV cache (sampler)", {"kv_cache", "sampler.kv_cache", "", ""}};
+inline constexpr Provenance kLearnerKv = {"KV (learner)", {"learner_kv", "learner.kv", "", ""}};
 inline constexpr std::array<Provenance, 13> kProvenance = {{
     {"miniTE version", {"minite_version", "version", "", ""}},
     {"Revision", {"revision", "git_revision", "", ""}},
@@ -51,8 +53,8 @@ inline constexpr std::array<Provenance, 13> kProvenance = {{
     {"Model", {"model", "model.name", "arch", "model.arch"}},
     kLearnerRecipe,
     kSamplerRecipe,
-    {"KV cache (sampler)", {"kv_cache", "sampler.kv_cache", "", ""}},
-    {"KV (learner)", {"learner_kv", "learner.kv", "", ""}},
+    kSamplerKv,
+    kLearnerKv,
     {"Backend", {"backend", "", "", ""}},
     {"Device", {"device", "", "", ""}},
     {"Plan policy", {"policy", "plan_policy", "sampler_policy", ""}},

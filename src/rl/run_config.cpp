@@ -184,7 +184,7 @@ RunConfig demo_moe() {
   c.model.num_experts = 8;
   c.model.num_experts_per_tok = 2;
   c.model.moe_intermediate_size = 96;
-  c.learner_recipe = c.sampler_recipe = c.contrast.sampler_recipe = "nvfp4_per_token_bf16_bwd";
+  c.learner_recipe = c.sampler_recipe = c.contrast.sampler_recipe = "nvfp4_per_expert_bf16_bwd";
   c.rl.steps = 200;
   return c;
 }

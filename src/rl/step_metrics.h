@@ -60,7 +60,7 @@ inline constexpr std::array kStepMetrics = {
                .direction = Direction::lower,
                .range = ">= 1",
                .healthy = "below rl.max_num_gen_batches",
-               .source = "DAPO (arXiv:2503.14476)",
+               .verl = "train/num_gen_batches",
                .when = "rl.filter_groups"},
     MetricInfo{.name = "grad_norm",
                .definition = "L2 norm of the whole gradient before clipping, mean over the updates",

@@ -54,14 +54,30 @@ TEST(Demo, LearnsWithoutAGap) {
 TEST(DemoMoe, LearnsWithoutAGap) {
   if (const std::string why = obstacle(); !why.empty()) GTEST_SKIP() << why;
   const TempFolder folder;
-  const json summary = run_demo(folder, "demo-moe", "nvfp4_per_token_bf16_bwd");
+  const json summary = run_demo(folder, "demo-moe", "nvfp4_per_expert_bf16_bwd");
   ASSERT_FALSE(summary.is_null());
   EXPECT_GT(summary.at("contrast_gap_mean").get<double>(), 0.001);
   const auto steps = json_lines(folder / "demo-moe/metrics.jsonl");
   ASSERT_FALSE(steps.empty());
   // Every expert of every layer is in use, and none has taken over.
   EXPECT_EQ(steps.back().at("experts_idle").get<double>(), 0.0);
-  EXPECT_LT(steps.back().at("expert_load_max").get<double>(), 2.5);
+  EXPECT_LT(steps.back().at("expert_load_max").get<double>(), 3.0) << "4 is an expert that gets every token";
+}
+
+/// Both sides route alike already, so a learner that takes the sampler's experts computes the same bits.
+TEST(DemoMoe, RouterReplayChangesNothing) {
+  if (const std::string why = obstacle(); !why.empty()) GTEST_SKIP() << why;
+  const TempFolder folder;
+  for (const std::string mode : {"off", "R3"}) {
+    const auto result =
+        run_minite({"rl", "--preset", "demo-moe", "--router-replay", mode, "--set", "sft.steps=40",
+                    "rl.steps=8", "contrast.steps=0", "-o", (folder / mode).string(), "--json"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const json summary = json::parse(result.out);
+    EXPECT_EQ(summary.at("gap_max").get<double>(), 0.0) << mode;
+    EXPECT_EQ(summary.at("contract").at("router_replay"), mode);
+  }
+  EXPECT_TRUE(test_support::same_files(folder / "off/checkpoints", folder / "R3/checkpoints"));
 }
 
 }  // namespace

@@ -120,6 +120,11 @@ TEST(KvRun, ScalesOfTheFirstCheckpointAreReadAndKept) {
   std::memcpy(&k, file.at("model.layers.1.self_attn.k_proj.k_scale").bytes.data(), sizeof(k));
   EXPECT_EQ(k, 0.03f);
 
+  // Nor does a sampler that lags behind forget them: weights that do not move make no gap.
+  more.insert(more.end(), {"--set", "rl.lr=0", "--set", "rl.rollout_staleness=2"});
+  (void)runs.finish(runs.start("lagging", more));
+  EXPECT_EQ(rl_gap(runs, "lagging"), 0.0);
+
   add_scales(init, 0.0f, 0.02f);
   const auto refused = generate("fp8");
   EXPECT_EQ(refused.exit_code, 2);

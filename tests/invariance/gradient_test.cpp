@@ -198,14 +198,14 @@ MINITE_RECIPES(LargeBatch, Which::any_micro_batch);
 
 /// Rows of logits are walked 512 at a time; 729 scored rows in one micro-batch give the gradients of many
 /// small ones, up to the order of FP32 sums.
-TEST_P(LargeBatch, HasTheGradientsOfSmallOnes) {
-  Weights weights(tiny_config(), DType::bf16, Purpose::training);
+void check_large_batch(const ModelConfig& config, const std::string& recipe) {
+  Weights weights(config, DType::bf16, Purpose::training);
   fill_strong(weights, 65);
   std::vector<Sequence> sequences;
   for (uint64_t s = 0; s < 9; ++s) sequences.push_back({random_tokens(82, 40, 65, s), 1});
   std::vector<std::vector<float>> expected;
   for (const int64_t micro : {100, 4096}) {
-    Sides sides(weights, {GetParam(), &fast_table(), 2, {1, 160, 160}, {micro, 160}, {}});
+    Sides sides(weights, {recipe, &fast_table(), 2, {1, 160, 160}, {micro, 160}, {}});
     (void)sides.learner.accumulate(sequences, 0.9f, Learner::EntropyGradient::wanted,
                                    [](const MicroBatch& m) {
                                      for (size_t i = 0; i < m.dlogp.size(); ++i) {
@@ -230,6 +230,11 @@ TEST_P(LargeBatch, HasTheGradientsOfSmallOnes) {
       EXPECT_LT(std::sqrt(difference / norm), 1e-5) << p.spec.name;
     }
   }
+}
+
+TEST_P(LargeBatch, HasTheGradientsOfSmallOnes) {
+  check_large_batch(tiny_config(), GetParam());
+  check_large_batch(tiny_experts(24), GetParam());
 }
 
 /// The forward pass of an update is the one that scores.

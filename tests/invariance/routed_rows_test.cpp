@@ -113,7 +113,8 @@ class RoutedLayer {
   Buffer memory_, scratch_;
 };
 
-/// Tokens that go to experts below `experts`, unevenly: the first gets the most.
+/// Tokens that go to experts below `experts`, unevenly: the first gets the most. A single one gets them
+/// twice.
 std::vector<Token> tokens(const RoutedLayer& layer, int64_t count, int64_t experts = kExperts,
                           float scale = 1.0f) {
   std::vector<Token> all(static_cast<size_t>(count));
@@ -126,7 +127,8 @@ std::vector<Token> tokens(const RoutedLayer& layer, int64_t count, int64_t exper
     const auto word = Philox::generate(20, t, 0);
     const auto most = static_cast<uint32_t>(experts);
     const auto first = static_cast<int32_t>(std::min(word[0] % most, word[1] % most));
-    all[t].expert = {first, static_cast<int32_t>((first + 1 + word[2] % (experts - 1)) % experts)};
+    const auto further = experts == 1 ? 0 : 1 + word[2] % (most - 1);
+    all[t].expert = {first, static_cast<int32_t>((static_cast<uint32_t>(first) + further) % most)};
     all[t].weight = {0.5f + 0.25f * noise(t, 1), 0.5f - 0.25f * noise(t, 1)};
   }
   return all;
@@ -232,9 +234,9 @@ TEST(RoutedRowsOfATensor, AreTiedTogether) {
   EXPECT_GT(alone, 5);
 }
 
-/// Few experts in use: the others have no rows; and all tokens at the same two.
+/// All tokens at one expert, at the same two, at three; the others have no rows.
 TEST_P(RoutedRows, AreTheSameOnEveryBackendWithAnyThreadsAndLoad) {
-  for (const int64_t used : {int64_t{2}, int64_t{3}, kExperts}) {
+  for (const int64_t used : {int64_t{1}, int64_t{2}, int64_t{3}, kExperts}) {
     RoutedLayer specification(GetParam(), ref::table());
     const auto x = tokens(specification, 61, used);
     const Matrix expected = specification.run(x);

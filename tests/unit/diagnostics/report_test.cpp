@@ -123,6 +123,18 @@ TEST(Report, MissingMetricsAndFilesBecomeSentences) {
   }
 }
 
+TEST(Report, ExpertsHaveFiguresOfTheirOwn) {
+  const TempFolder run;
+  const auto write = [&](const char* more) {
+    spill(run / "metrics.jsonl", std::string(R"({"step":1,"stage":"rl","reward":0.5)") + more + "}\n");
+  };
+  write("");
+  EXPECT_FALSE(holds(page_of(run), "router_mismatch")) << "a dense run has nothing to say about it";
+  write(R"(,"router_mismatch":0.1,"expert_load_max":1.5)");
+  EXPECT_TRUE(holds(page_of(run), "id=\"r0-router-t\""));
+  EXPECT_TRUE(holds(page_of(run), "id=\"r0-experts-t\""));
+}
+
 TEST(RunData, ErrorsNameFileAndLine) {
   const TempFolder run;
   const auto message = [&] { return std::string(error_of([&] { (void)read_run(run.path()); }).what()); };
