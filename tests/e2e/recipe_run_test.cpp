@@ -1,5 +1,5 @@
-// Every recipe of the table through SFT, RL and contrast, dense and with experts: gap 0 exactly where the policy
-// can promise it, repeats and resumes to the same bytes where gradients are rounded stochastically.
+// Every recipe of the table through SFT, RL and contrast, dense and with experts: gap 0 exactly where the
+// policy can promise it, repeats and resumes to the same bytes where gradients are rounded stochastically.
 #include "minite/recipe.h"
 #include "support/refused.h"
 
