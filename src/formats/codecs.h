@@ -63,7 +63,7 @@ struct E2M1 {
     if (codec_detail::is_nan(x)) return 0;
     const float m = codec_detail::magnitude(x) < 6.0f ? codec_detail::magnitude(x) : 6.0f;
     const float step = m < 2.0f ? 0.5f : m < 4.0f ? 1.0f : 2.0f;
-    const float t = __builtin_fmaf(static_cast<float>(u) * 0x1p-8f, step, m);
+    const float t = m + static_cast<float>(u) * 0x1p-8f * step;       // exact products: the bits of an fma
     const uint32_t down = (std::bit_cast<uint32_t>(t) >> 22) - 252u;  // mantissa cut to one bit, rebiased
     const uint32_t code = t >= 6.0f ? 7u : t >= 1.0f ? down : t >= 0.5f ? 1u : 0u;
     return static_cast<uint8_t>(code | (x < 0.0f ? 8u : 0u));

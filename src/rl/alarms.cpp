@@ -55,7 +55,7 @@ constexpr std::array kAlarms = {
     Row{"outliers", false,
         [](const Step& s) {
           const double most = s.at("gap_response_max");
-          return most > kFirstGapAlarm && most > kOutlierAlarm * s.at("gap_response_q50");
+          return most > kOutlierGap && most > kOutlierAlarm * s.at("gap_response_q50");
         },
         [](const Step& s) {
           return fmt::format(

@@ -8,6 +8,7 @@
 
 #include "core/fail.h"
 #include "core/philox.h"
+#include "learn/non_finite.h"
 #include "rl/rollout.h"
 #include "rl/routing.h"
 
@@ -263,6 +264,29 @@ void whole_gap(const Rollout& r, const Scores& scores, learn::Metrics& metrics) 
   for (const auto& [name, value] : gap_metrics(batch)) metrics[name] = value;
 }
 
+/// Stops when a log-prob of the sampler is not finite: which one, and where its forward pass went wrong.
+void check_sampler(const StageContext& ctx, const Position& at, const Rollout& r) {
+  const auto bad = std::ranges::find_if(r.logp_sampler, [](double x) { return !std::isfinite(x); });
+  if (bad == r.logp_sampler.end()) return;
+  const int64_t token = bad - r.logp_sampler.begin();
+  const int64_t response = std::ranges::upper_bound(r.offsets, token) - r.offsets.begin() - 1;
+  const int64_t position = token - r.offsets[response];
+  const Sequence& s = r.sequences[response];
+  SampleRequest again{{s.tokens.begin(), s.tokens.begin() + s.prompt + position}, 0};
+  SampleParams params;
+  params.max_new_tokens = 1;
+  NonFiniteProbe probe;
+  ctx.engine.sampler().set_probe(&probe);
+  (void)ctx.engine.sampler().generate(std::span(&again, 1), params);
+  ctx.engine.sampler().set_probe(nullptr);
+  fail(ErrorCode::non_finite,
+       "{} step {}: the sampler's log-prob of response {}, token {} is {}; the update was not applied. First "
+       "bad "
+       "value of the sampler: {}",
+       learn::stage_name(at.stage), at.step + 1, response, position, *bad,
+       probe.found().empty() ? "none when that token is sampled again" : probe.found());
+}
+
 }  // namespace
 
 StepRecord sft_step(const StageContext& ctx, int64_t step) {
@@ -313,6 +337,7 @@ StepRecord rl_step(const StageContext& ctx, learn::Stage stage, int64_t step) {
   const Rollout rollout = roll_out(ctx, stage, step, record);
   record.seconds["rollout"] = seconds_since(start);
   const Position at{stage, step};
+  check_sampler(ctx, at, rollout);
   const Schedule s = schedule(ctx.config.rl);
   StepRouting routing(rollout, parse<RouterReplay>(ctx.config.rl.router_replay));
   const Scores scores = score(ctx, at, rollout, routing, record);

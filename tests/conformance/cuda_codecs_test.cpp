@@ -67,6 +67,9 @@ TEST_F(CudaCodecs, EveryEncoderGivesTheSameBytes) {
     EXPECT_EQ(device[i].e4m3, E4M3::encode(x)) << x;
     EXPECT_EQ(device[i].e5m2, E5M2::encode(x)) << x;
     EXPECT_EQ(device[i].e8m0, E8M0::encode_round_up(x)) << x;
+    EXPECT_EQ(device[i].stochastic, E2M1::encode_stochastic(x, static_cast<uint32_t>(i % 256))) << x;
+    EXPECT_EQ(device[i].e5m1, (ExMy<5, 1>::encode(x))) << x;
+    EXPECT_EQ(device[i].e2m4, (ExMy<2, 4>::encode(x))) << x;
     EXPECT_EQ(device[i].bf16, bf16(x).bits) << x;
   }
 }

@@ -1,5 +1,5 @@
-// Every recipe of the table through SFT, RL and contrast, dense and with experts: gap 0 exactly where the policy
-// can promise it, repeats and resumes to the same bytes where gradients are rounded stochastically.
+// Every recipe of the table through SFT, RL and contrast, dense and with experts: gap 0 exactly where the
+// policy can promise it, repeats and resumes to the same bytes where gradients are rounded stochastically.
 #include "minite/recipe.h"
 #include "support/refused.h"
 
@@ -32,14 +32,17 @@ TEST_P(RecipeRun, TrainsWithTheGapThatItsPolicyPromises) {
   for (const RecipeSpec& recipe : recipes()) {
     const std::string name(recipe.name);
     const Arguments start = runs.start(name, with_recipe(recipe, GetParam()));
-    if (name == "sim_e5m1") {
-      // Scales underflow, outputs are 0, and the next block is 0/0: reported, never trained on.
-      const auto result = test_support::run_minite(start);
-      EXPECT_EQ(result.exit_code, 3) << result.err;
+    // Without an outer scale, E4M3 scales of small activations underflow, and 0/0 is NaN: an untrained model
+    // can lose a block to that under several elements, under E5M1 it loses all. Such a run stops and says
+    // where.
+    const bool underflows = name.starts_with("sim_") && !name.ends_with("_e8m0");
+    const auto result = test_support::run_minite(start);
+    if (underflows && result.exit_code == 3) {
       EXPECT_NE(result.err.find("layers.0."), std::string::npos) << result.err;
       continue;
     }
-    (void)runs.finish(start);
+    EXPECT_EQ(result.exit_code, 0) << name << ": " << result.err;
+    EXPECT_NE(name, "sim_e5m1") << "no block of it survives";
     const json summary = json::parse(slurp(runs / (name + "/summary.json")));
     if (recipe.params.row_local()) {
       EXPECT_EQ(summary["gap_max"], 0.0) << name;
@@ -47,6 +50,18 @@ TEST_P(RecipeRun, TrainsWithTheGapThatItsPolicyPromises) {
       EXPECT_GT(summary["gap_max"], 0.0) << name;
     }
   }
+}
+
+/// A learner that is fine does not hide a sampler that is not.
+TEST_P(RecipeRun, ANanOfTheSamplerIsNamed) {
+  const TinyRuns runs;
+  Arguments more = {"--learner-recipe", "bf16", "--sampler-recipe", "sim_e5m1"};
+  const Arguments settings = GetParam() ? test_support::tiny_expert_settings() : Arguments{};
+  more.insert(more.end(), settings.begin(), settings.end());
+  const auto result = test_support::run_minite(runs.start("run", more));
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  for (const char* part : {"rl step 1", "the sampler's log-prob of response 0, token 0 is nan", "layers.0."})
+    EXPECT_NE(result.err.find(part), std::string::npos) << part << " not in " << result.err;
 }
 
 TEST_P(RecipeRun, StochasticRoundingResumesToTheSameBytes) {

@@ -14,8 +14,8 @@
 
 namespace minite::invariance {
 
-/// Recipes of a suite: all, those that promise batch invariance, or those of them whose weight gradients do
-/// not depend on where micro-batches begin.
+/// Recipes of a suite: all; of those that promise batch invariance, one for each forward product; or those of
+/// them whose weight gradients do not depend on where micro-batches begin.
 enum class Which { all, row_local, any_micro_batch };
 
 inline std::vector<std::string> recipe_names(Which which) {
@@ -25,6 +25,10 @@ inline std::vector<std::string> recipe_names(Which which) {
     // all here, and EveryRecipe runs the others once.
     if (row.name.starts_with("sim_") && row.name != "sim_e2m1" && row.name != "sim_e3m1_e8m0") continue;
     if (which != Which::all && !row.params.row_local()) continue;
+    const auto same_forward = [&](const std::string& name) {
+      return get_recipe(name).params.fprop == row.params.fprop;
+    };
+    if (which == Which::row_local && std::any_of(names.begin(), names.end(), same_forward)) continue;
     if (which == Which::any_micro_batch && row.params.wgrad.a.quantized()) continue;
     names.emplace_back(row.name);
   }

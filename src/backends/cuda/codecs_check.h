@@ -19,9 +19,10 @@ namespace minite::cuda {
 /// q * fl(fl(d * A) * fl(1/2688)). Element scale * 16 + code; 4096 elements.
 [[nodiscard]] std::vector<float> decode_nvfp4(float amax);
 
-/// The four codecs' bytes of one value.
+/// Each codec's byte of one value. Value i is rounded stochastically with the random byte i mod 256; e5m1 and
+/// e2m4 stand for the simulated elements.
 struct Encoded {
-  uint8_t e2m1, e4m3, e5m2, e8m0;
+  uint8_t e2m1, e4m3, e5m2, e8m0, stochastic, e5m1, e2m4;
   uint16_t bf16;
 };
 [[nodiscard]] std::vector<Encoded> encode(std::span<const float> values);

@@ -23,7 +23,14 @@ __global__ void encode_kernel(const float* in, size_t count, Encoded* out) {
   const size_t i = element();
   if (i >= count) return;
   const float x = in[i];
-  out[i] = {E2M1::encode(x), E4M3::encode(x), E5M2::encode(x), E8M0::encode_round_up(x), bf16(x).bits};
+  out[i] = {E2M1::encode(x),
+            E4M3::encode(x),
+            E5M2::encode(x),
+            E8M0::encode_round_up(x),
+            E2M1::encode_stochastic(x, static_cast<uint32_t>(i % 256)),
+            ExMy<5, 1>::encode(x),
+            ExMy<2, 4>::encode(x),
+            bf16(x).bits};
 }
 
 __global__ void philox_kernel(uint64_t key, uint64_t count, std::array<uint32_t, 4>* out) {
