@@ -82,6 +82,13 @@ const std::vector<Product> kProducts = {
      true,
      Output::accumulate},
     {{sim(FormatId::sim_e5m1_e8m0), kRows, Fill::wide}, {kBf16}},
+    // MX formats and blocks of other sizes, by decode.
+    {{sim(FormatId::mxfp4)}, {sim(FormatId::mxfp4)}, DType::f32},
+    {{sim(FormatId::mxfp8_e5m2)}, {sim(FormatId::mxfp8)}, DType::f32},
+    {{kBf16}, {sim(FormatId::mxfp4)}},
+    {{{.format = FormatId::sim_e2m2, .block = 8}}, {{.format = FormatId::sim_e3m1, .block = 40}}, DType::f32},
+    {{{.format = FormatId::nvfp4, .convention = Convention::ggml}}, {nvfp4(OuterScale::tensor)}, DType::f32},
+    {{{.format = FormatId::mxfp4, .convention = Convention::ggml}}, {kBf16}, DType::f32},
     {{kFp32}, {kFp32}, DType::f32},
     {{kFp32, kColumns}, {kFp32, kColumns}, DType::f32, true, Output::accumulate},
 };

@@ -28,7 +28,7 @@ ROOMS = {
 
 # Public header -> the room that implements it.
 HEADERS = {
-    "error.h": "core", "tensor.h": "core", "version.h": "core", "format.h": "formats", "kv_format.h": "formats", "recipe.h": "recipes",
+    "error.h": "core", "tensor.h": "core", "version.h": "core", "format.h": "formats", "convention.h": "formats", "kv_format.h": "formats", "recipe.h": "recipes",
     "ops.h": "ops", "model.h": "model", "routes.h": "model", "rl.h": "rl",
 }
 
