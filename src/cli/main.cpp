@@ -23,6 +23,8 @@ constexpr std::array kVerbs = {
     Verb{"describe", "explain one recipe, and what it does to a model", add_describe},
     Verb{"doctor", "show what can run on this machine, and why the rest cannot", add_doctor},
     Verb{"quantize", "quantize the tensors of a safetensors file, and say what was lost", add_quantize},
+    Verb{"matmul", "one product of a linear layer under a recipe, in FP32", add_matmul},
+    Verb{"sweep", "compare every format on a file's tensors or on synthetic data", add_sweep},
     Verb{"metrics", "list what a training step reports", add_metrics},
     Verb{"tasks", "list and make verifiable problems", add_tasks},
     Verb{"sft", "train a model by supervised learning", add_sft},
