@@ -25,6 +25,7 @@ constexpr std::array kVerbs = {
     Verb{"quantize", "quantize the tensors of a safetensors file, and say what was lost", add_quantize},
     Verb{"matmul", "one product of a linear layer under a recipe, in FP32", add_matmul},
     Verb{"sweep", "compare every format on a file's tensors or on synthetic data", add_sweep},
+    Verb{"inspect", "list the tensors of a file or a folder, and what is wrong with them", add_inspect},
     Verb{"metrics", "list what a training step reports", add_metrics},
     Verb{"tasks", "list and make verifiable problems", add_tasks},
     Verb{"sft", "train a model by supervised learning", add_sft},
