@@ -22,7 +22,7 @@ ROOMS = {
     "rl": {"core", "formats", "recipes", "ops", "backends/registry.h", "model", "learn", "sample", "tasks", "io"},
     "io": {"core", "formats"},
     "diagnostics": {"core", "io"},
-    "cli": {"core", "formats", "recipes", "ops", "backends", "model", "learn", "sample", "tasks", "rl", "io",
+    "cli": {"core", "formats", "recipes", "ops", "backends", "modules", "model", "learn", "sample", "tasks", "rl", "io",
             "diagnostics"},
 }
 
