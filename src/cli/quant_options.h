@@ -11,8 +11,8 @@ struct QuantOptions {
   std::string format;
   std::string outer;  ///< empty: tensor where the format has an outer scale
   std::string block = "1d";
-  std::string convention = "te";
-  std::string mx_scale;  ///< empty: as the convention says
+  std::string convention;  ///< empty: te
+  std::string mx_scale;    ///< empty: as the convention says
   std::string rounding = "rne";
   std::string search = "amax";
   int scale_max = 448;
