@@ -32,6 +32,7 @@ constexpr std::array kVerbs = {
     Verb{"rl", "train a model by reinforcement learning with verifiable rewards", add_rl},
     Verb{"eval", "score a checkpoint: pass@1 and pass@k", add_eval},
     Verb{"generate", "sample responses to a prompt", add_generate},
+    Verb{"bench", "measure kernels beside their rivals on this machine", add_bench},
     Verb{"report", "write a self-contained HTML page about one or more runs", add_report},
 };
 

@@ -12,6 +12,7 @@ enum ExitCode { kOk = 0, kCheckFailed = 1, kUsage = 2, kRunFailed = 3 };
 using AddVerb = std::function<int()> (*)(CLI::App& app);
 
 // The verbs, one file each; main.cpp has the table.
+std::function<int()> add_bench(CLI::App& app);
 std::function<int()> add_describe(CLI::App& app);
 std::function<int()> add_doctor(CLI::App& app);
 std::function<int()> add_eval(CLI::App& app);

@@ -12,7 +12,7 @@
 namespace minite {
 namespace {
 
-constexpr std::array<std::string_view, 3> kLevelNames = {"none", "avx2", "avx512"};
+constexpr std::array<std::string_view, 5> kLevelNames = {"none", "avx2", "avxvnni", "avx512", "avx512vnni"};
 
 std::string_view trim(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r");
@@ -93,10 +93,30 @@ CpuText parse_cpuinfo(std::string_view text) {
 
 std::string_view to_string(SimdLevel level) { return kLevelNames[static_cast<size_t>(level)]; }
 
+bool has_simd(const CpuInfo& cpu, SimdLevel level) {
+  const bool avx2 = cpu.avx2 && cpu.fma;
+  const bool avx512 = avx2 && cpu.avx512f && cpu.avx512bw && cpu.avx512dq && cpu.avx512vl;
+  switch (level) {
+    case SimdLevel::none:
+      return true;
+    case SimdLevel::avx2:
+      return avx2;
+    case SimdLevel::avxvnni:
+      return avx2 && cpu.avxvnni;
+    case SimdLevel::avx512:
+      return avx512;
+    case SimdLevel::avx512vnni:
+      return avx512 && cpu.avx512vnni;
+  }
+  return false;
+}
+
 SimdLevel best_simd(const CpuInfo& cpu) {
-  if (!cpu.avx2 || !cpu.fma) return SimdLevel::none;
-  const bool wide = cpu.avx512f && cpu.avx512bw && cpu.avx512dq && cpu.avx512vl;
-  return wide ? SimdLevel::avx512 : SimdLevel::avx2;
+  SimdLevel best = SimdLevel::none;
+  for (size_t i = 0; i < kLevelNames.size(); ++i) {
+    if (has_simd(cpu, static_cast<SimdLevel>(i))) best = static_cast<SimdLevel>(i);
+  }
+  return best;
 }
 
 SimdLevel choose_simd(const CpuInfo& cpu, std::string_view wanted) {
@@ -105,11 +125,13 @@ SimdLevel choose_simd(const CpuInfo& cpu, std::string_view wanted) {
   for (size_t i = 0; i < kLevelNames.size(); ++i) {
     if (kLevelNames[i] != wanted) continue;
     const auto level = static_cast<SimdLevel>(i);
-    if (level <= best) return level;
+    if (has_simd(cpu, level)) return level;
     fail(ErrorCode::unsupported, "MINITE_SIMD={}: this processor ({}) has {}; use auto", wanted, cpu.model,
-         best == SimdLevel::none ? "no AVX2 with FMA" : "at most " + std::string(to_string(best)));
+         best == SimdLevel::none ? "no AVX2 with FMA"
+                                 : fmt::format("no {}, at best {}", wanted, to_string(best)));
   }
-  fail(ErrorCode::invalid_argument, "MINITE_SIMD={}: unknown value; allowed: auto, avx2, avx512", wanted);
+  fail(ErrorCode::invalid_argument,
+       "MINITE_SIMD={}: unknown value; allowed: auto, avx2, avxvnni, avx512, avx512vnni", wanted);
 }
 
 }  // namespace minite

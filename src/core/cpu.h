@@ -44,13 +44,17 @@ struct CpuText {
 };
 [[nodiscard]] CpuText parse_cpuinfo(std::string_view text);
 
-/// Vector instruction sets that have their own kernels, weakest first.
-enum class SimdLevel : uint8_t { none, avx2, avx512 };
+/// Vector instruction sets that have their own kernels, weakest first. The vnni levels add products of
+/// bytes to the level before them.
+enum class SimdLevel : uint8_t { none, avx2, avxvnni, avx512, avx512vnni };
 [[nodiscard]] std::string_view to_string(SimdLevel level);
 
-/// The strongest level that `cpu` has: avx2 needs AVX2 and FMA; avx512 needs F, BW, DQ and VL besides.
+/// Whether `cpu` runs a level: avx2 needs AVX2 and FMA, avx512 F, BW, DQ and VL besides, the vnni levels
+/// AVX-VNNI or AVX512-VNNI on top. A processor may have avx512 without avxvnni.
+[[nodiscard]] bool has_simd(const CpuInfo& cpu, SimdLevel level);
+/// The strongest level that `cpu` has.
 [[nodiscard]] SimdLevel best_simd(const CpuInfo& cpu);
-/// best_simd(), or `wanted` ("auto", "avx2", "avx512": the values of MINITE_SIMD) when `cpu` has it. Throws
+/// best_simd(), or `wanted` ("auto" or a level's name: the values of MINITE_SIMD) when `cpu` has it. Throws
 /// unsupported when it does not.
 [[nodiscard]] SimdLevel choose_simd(const CpuInfo& cpu, std::string_view wanted);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMaxThreads = 4096;
 constexpr std::array<std::string_view, 3> kBackends = {"auto", "ref", "simd"};
-constexpr std::array<std::string_view, 3> kSimdLevels = {"auto", "avx2", "avx512"};
+constexpr std::array<std::string_view, 5> kSimdLevels = {"auto", "avx2", "avxvnni", "avx512", "avx512vnni"};
 
 std::optional<int> parse_int(std::string_view text) {
   int value = 0;
@@ -48,7 +48,8 @@ constexpr std::array<Row, 4> kRows = {{
     {"MINITE_RECIPE", "bf16", "a name from `minite recipes`", "recipe used where none is named", check_any},
     {"MINITE_BACKEND", "auto", "auto, ref, simd", "backend used where none is named", check_backend},
     {"MINITE_THREADS", "auto", "auto, 1 to 4096", "threads; auto is one a hardware thread", check_threads},
-    {"MINITE_SIMD", "auto", "auto, avx2, avx512", "instruction set of the simd backend", check_simd},
+    {"MINITE_SIMD", "auto", "auto, avx2, avxvnni, avx512, avx512vnni", "instruction set of the simd backend",
+     check_simd},
 }};
 
 }  // namespace

@@ -35,7 +35,8 @@ struct EnvVariable {
 [[nodiscard]] std::string_view env_recipe();
 /// MINITE_BACKEND: "auto", "ref" or "simd". Throws invalid_argument naming the variable.
 [[nodiscard]] std::string_view env_backend();
-/// MINITE_SIMD: "auto", "avx2" or "avx512". Throws invalid_argument naming the variable.
+/// MINITE_SIMD: "auto", "avx2", "avxvnni", "avx512" or "avx512vnni". Throws invalid_argument naming the
+/// variable.
 [[nodiscard]] std::string_view env_simd();
 /// MINITE_THREADS: threads to use, 1 to 4096; 0 for "auto", one a hardware thread. Throws invalid_argument
 /// naming the variable.

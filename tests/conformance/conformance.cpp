@@ -9,10 +9,21 @@
 namespace minite::conformance {
 
 void Level::SetUp() {
-  const std::string level = GetParam();
-  const SimdLevel need = level == "avx512" ? SimdLevel::avx512 : SimdLevel::avx2;
-  if (best_simd(cpu_info()) < need) GTEST_SKIP() << "this processor has no " << level;
-  op_ = need == SimdLevel::avx512 ? &simd::avx512::table() : &simd::avx2::table();
+  struct Row {
+    SimdLevel level;
+    const OpTable& (*table)();
+  };
+  static constexpr Row kRows[] = {{SimdLevel::avx2, simd::avx2::table},
+                                  {SimdLevel::avxvnni, simd::avxvnni::table},
+                                  {SimdLevel::avx512, simd::avx512::table},
+                                  {SimdLevel::avx512vnni, simd::avx512vnni::table}};
+  for (const Row& row : kRows) {
+    if (to_string(row.level) != GetParam()) continue;
+    if (!has_simd(cpu_info(), row.level)) GTEST_SKIP() << "this processor has no " << GetParam();
+    op_ = &row.table();
+    return;
+  }
+  FAIL() << "unknown level " << GetParam();
 }
 
 void Level::check(const std::string& what, const Case& body) const {

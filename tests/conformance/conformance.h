@@ -39,8 +39,9 @@ class Level : public testing::TestWithParam<const char*> {
 
 inline constexpr std::array<DType, 2> kStorage = {DType::bf16, DType::f32};
 
-#define MINITE_LEVELS(Suite)                                               \
-  INSTANTIATE_TEST_SUITE_P(Simd, Suite, testing::Values("avx2", "avx512"), \
+#define MINITE_LEVELS_OF(Suite, ...)                                  \
+  INSTANTIATE_TEST_SUITE_P(Simd, Suite, testing::Values(__VA_ARGS__), \
                            [](const auto& level) { return std::string(level.param); })
+#define MINITE_LEVELS(Suite) MINITE_LEVELS_OF(Suite, "avx2", "avx512")
 
 }  // namespace minite::conformance

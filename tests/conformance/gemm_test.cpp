@@ -1,4 +1,6 @@
 // Matrix products in the canonical order.
+#include <array>
+
 #include "backends/ref/table.h"
 #include "conformance/conformance.h"
 
@@ -6,7 +8,7 @@ namespace minite::conformance {
 namespace {
 
 using Gemm = Level;
-MINITE_LEVELS(Gemm);
+MINITE_LEVELS_OF(Gemm, "avx2", "avxvnni", "avx512", "avx512vnni");
 
 /// How an operand is made.
 struct Side {
@@ -118,8 +120,44 @@ TEST_P(Gemm, OffTheTile) {
 TEST_P(Gemm, DeepAndTall) {
   for (const Product& p : kProducts) {
     check(name(p, 9, 19, 2100), [&](Trial& trial) { product(trial, p, 9, 19, 2100); });
+    check(name(p, 3, 145, 650), [&](Trial& trial) { product(trial, p, 3, 145, 650); });
     check(name(p, 200, 17, 40), [&](Trial& trial) { product(trial, p, 200, 17, 40); });
   }
+}
+
+/// Codes and scales of any bytes: every E4M3 scale, NaN and negative ones, zeros and the extremes among them;
+/// bits past an odd last column are noise.
+QTensor any_bytes(Trial& trial, const char* name, int64_t rows, int64_t cols, bool extremes) {
+  const QTensor q = trial.space.codes(name, nvfp4(OuterScale::none), rows, cols);
+  constexpr uint8_t kExtremes[] = {0x00, 0x01, 0x7E, 0x80, 0xFE, 0x07, 0x08};
+  for (int64_t i = 0; i < rows * q.code_stride(); ++i)
+    q.codes[i] = static_cast<uint8_t>(trial.space.next() >> 20);
+  for (int64_t i = 0; i < rows * q.scale_stride(); ++i) {
+    const auto any = static_cast<uint8_t>(trial.space.next() >> 20);
+    q.block_scales[i] = extremes ? kExtremes[any % std::size(kExtremes)] : any;
+  }
+  return q;
+}
+
+TEST_P(Gemm, AnyBytesOfNvfp4) {
+  for (const auto& [m, n, k] :
+       {std::array<int64_t, 3>{1, 40, 16}, {7, 33, 130}, {48, 70, 527}, {49, 97, 1041}}) {
+    for (const bool extremes : {false, true}) {
+      check(fmt::format("any bytes, {}x{}x{}", m, n, k), [&](Trial& trial) {
+        GemmArgs args;
+        args.a = Operand::of(any_bytes(trial, "a", m, k, extremes));
+        args.b = Operand::of(any_bytes(trial, "b", n, k, extremes));
+        args.y = trial.space.output("y", DType::f32, m, n);
+        const GemmProblem problem{FormatId::nvfp4, FormatId::nvfp4, DType::f32, n, k};
+        trial.op.gemm(args, trial.exec(trial.op.gemm_scratch(problem, m, trial.pool.threads())));
+      });
+    }
+  }
+}
+
+/// More packed panels than fit one slice of the weights, and rows past those of one task.
+TEST_P(Gemm, SlicesOfPanels) {
+  check("slices", [&](Trial& trial) { product(trial, kProducts[2], 50, 265, 6500); });
 }
 
 }  // namespace

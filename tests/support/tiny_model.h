@@ -86,8 +86,10 @@ inline std::vector<KvScale> uneven_kv_scales(const ModelConfig& config) {
 /// Tables of every backend that this processor runs; ref first.
 inline std::vector<const OpTable*> cpu_tables() {
   std::vector<const OpTable*> tables = {&ref::table()};
-  if (best_simd(cpu_info()) >= SimdLevel::avx2) tables.push_back(&simd::avx2::table());
-  if (best_simd(cpu_info()) >= SimdLevel::avx512) tables.push_back(&simd::avx512::table());
+  const CpuInfo& cpu = cpu_info();
+  if (has_simd(cpu, SimdLevel::avx2)) tables.push_back(&simd::avx2::table());
+  if (has_simd(cpu, SimdLevel::avx512)) tables.push_back(&simd::avx512::table());
+  if (has_simd(cpu, SimdLevel::avx512vnni)) tables.push_back(&simd::avx512vnni::table());
   return tables;
 }
 /// The widest of them: what most cases run on.

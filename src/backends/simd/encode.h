@@ -22,12 +22,20 @@ MINITE_INLINE vi encode_magnitude(vi u) {
   return select(vi(kSmallestNormal) > u, subnormal, normal);
 }
 
-/// E2M1 codes 0..15; NaN and -0 give 0.
-MINITE_INLINE vi encode_e2m1(vf x) {
-  const vi code = encode_magnitude<1, 1>(min_u32(magnitude_bits(x), vi(0x40C00000u)));  // 6.0
-  const vi with_sign = code | select(x < vf(0.0f), vi(8u), vi(0u));
-  return select(is_nan(x), vi(0u), with_sign);
+/// Lanes whose lowest 9 bits are the E2M1 codes 0..15 of numbers; -0 gives 0. NaN is not rounded here.
+///
+/// With p the power of two at or below max(|x|, 1), the grid around x has steps of p / 2 and code 2 log2(p) +
+/// |x| / (p / 2). Adding p * 2^22 leaves that count in the low mantissa bits, rounded to nearest even; bit 22
+/// upward is the exponent, which adds 2 log2(p) when shifted down. 107 makes the sum of constants 512.
+MINITE_INLINE vi e2m1_low_bits(vf x) {
+  const vi u = min_u32(magnitude_bits(x), vi(0x40C00000u));  // 6.0
+  const vf p = from_bits(max_u32(u, vi(0x3F800000u)) & vi(0x7F800000u));
+  const vi z = bits(fma(p, vf(0x1p22f + 107), from_bits(u)));
+  return add_if(x < vf(0.0f), shift_right<22>(z) + z, vi(8u));
 }
+
+/// E2M1 codes 0..15; NaN and -0 give 0.
+MINITE_INLINE vi encode_e2m1(vf x) { return select(is_nan(x), vi(0u), e2m1_low_bits(x) & vi(15u)); }
 
 /// E4M3 bytes; every NaN is 0x7F.
 MINITE_INLINE vi encode_e4m3(vf x) {

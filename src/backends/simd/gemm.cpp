@@ -5,7 +5,12 @@
 // A product of few rows spends as long on decoding b and on waking threads as on its sums. There a task
 // decodes a few panels for itself and uses them at once, and all such products of a call share one parallel
 // region.
+//
+// NVFP4 x NVFP4 goes its own way (gemm_blocks.cpp).
+#include "backends/simd/gemm_blocks.h"
+#include "backends/simd/gemm_epilogue.h"
 #include "backends/simd/gemm_kernel.h"
+#include "backends/simd/gemv.h"
 #include "backends/simd/kernels.h"
 
 namespace minite::simd::MINITE_ISA {
@@ -16,21 +21,16 @@ constexpr int64_t kSuperRows = 3072;  ///< rows whose partial chains are kept at
 constexpr int64_t kFewRows = 4 * kTileRows;  ///< of several products; one alone has few up to kTileRows
 constexpr int64_t kTaskPanels = 8;           ///< panels of a task of few rows: half a megabyte, in L2
 
-constexpr int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-constexpr int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-
 template <int kRows>
 struct KernelList {
-  static constexpr void fill(Kernel* chain, Kernel* block) {
-    chain[kRows] = chain_kernel<kRows>;
-    if constexpr (kRows <= kBlockRows) block[kRows] = block_kernel<kRows>;
-    if constexpr (kRows > 1) KernelList<kRows - 1>::fill(chain, block);
+  static constexpr void fill(Kernel* list) {
+    list[kRows] = chain_kernel<kRows>;
+    if constexpr (kRows > 1) KernelList<kRows - 1>::fill(list);
   }
 };
 struct Kernels {
-  Kernel chain[kChainRows + 1] = {};
-  Kernel block[kBlockRows + 1] = {};
-  constexpr Kernels() { KernelList<kChainRows>::fill(chain, block); }
+  Kernel list[kChainRows + 1] = {};
+  constexpr Kernels() { KernelList<kChainRows>::fill(list); }
 };
 constexpr Kernels kKernels;
 
@@ -42,12 +42,12 @@ struct Layout {
 
   Layout(int64_t m, int64_t n, int64_t k) {
     panels = ceil_div(n, kPanel);
-    depth_step = smaller(k, kDepth);
+    depth_step = min64(k, kDepth);
     panel_floats = panels * depth_step * kPanel;
     thread_floats = kTileRows * kTileStride;
     const bool split = k > kDepth;
     partial_stride = split ? panels * kPanel : 0;
-    partial_rows = split ? smaller(ceil_div(m, kTileRows) * kTileRows, kSuperRows) : 0;
+    partial_rows = split ? min64(ceil_div(m, kTileRows) * kTileRows, kSuperRows) : 0;
   }
   [[nodiscard]] int64_t floats(int threads) const {
     return panel_floats + threads * thread_floats + partial_rows * partial_stride;
@@ -59,8 +59,8 @@ struct FewLayout {
   int64_t depth_step, panel_floats, partial_stride, floats;
 
   FewLayout(int64_t n, int64_t k) {
-    const int64_t panels = smaller(ceil_div(n, kPanel), kTaskPanels);
-    depth_step = smaller(k, kDepth);
+    const int64_t panels = min64(ceil_div(n, kPanel), kTaskPanels);
+    depth_step = min64(k, kDepth);
     panel_floats = panels * depth_step * kPanel;
     partial_stride = k > kDepth ? panels * kPanel : 0;
     floats = kTileRows * kTileStride + panel_floats + kFewRows * partial_stride;
@@ -86,33 +86,6 @@ struct Run {
   [[nodiscard]] float* thread_scratch(int thread) const { return threads + thread * layout.thread_floats; }
 };
 
-template <class T>
-void epilogue_row(const GemmArgs& args, int64_t row, int64_t col, int64_t n, const float* c) {
-  const Operand &a = args.a, &b = args.b;
-  const vf s_row(a.quantized() ? a.q.outer_of(row) : 1.0f);
-  const float* s_cols = b.quantized() && b.q.spec.outer == OuterScale::row ? b.q.outer + col : nullptr;
-  const vf s_all(b.quantized() && s_cols == nullptr ? b.q.outer_of(0) : 1.0f);
-  const float* bias = args.bias.empty() ? nullptr : args.bias.as<const float>() + col;
-  T* y = args.y.row<T>(row) + col;
-  for_lanes(n, [&](int64_t i, int64_t count) {
-    vf v = load(c + i) * s_row * (s_cols != nullptr ? load_n(s_cols + i, count) : s_all);
-    if (bias != nullptr) v = v + load_n(bias + i, count);
-    if (args.output == Output::accumulate) v = v + load_n(y + i, count);
-    store_n(y + i, v, count);
-  });
-}
-
-void epilogue(const GemmArgs& args, int64_t row, int64_t rows, int64_t col, const float* c, int64_t ldc) {
-  const int64_t n = smaller(kPanel, args.y.cols - col);
-  for (int64_t r = 0; r < rows; ++r) {
-    if (args.y.dtype == DType::bf16) {
-      epilogue_row<bf16>(args, row + r, col, n, c + r * ldc);
-    } else {
-      epilogue_row<float>(args, row + r, col, n, c + r * ldc);
-    }
-  }
-}
-
 /// One depth step of a tile.
 struct Tile {
   int64_t row, rows, p0, p1, k0, depth;
@@ -123,14 +96,11 @@ struct Tile {
 };
 void compute_tile(const GemmArgs& args, const Tile& t, float* packed) {
   pack_tile(args.a, t.row, t.rows, t.k0, t.depth, packed);
-  const bool blocks = by_block(args.a.format(), args.b.format());
-  const Kernel* kernels = blocks ? kKernels.block : kKernels.chain;
-  const int64_t step = blocks ? kBlockRows : kChainRows;
   const bool last = t.k0 + t.depth == args.a.depth();
   for (int64_t p = t.p0; p < t.p1; ++p) {
     const float* panel = t.panels + (p - t.p0) * t.panel_floats;
-    for (int64_t r = 0; r < t.rows; r += step) {
-      const int64_t count = smaller(step, t.rows - r);
+    for (int64_t r = 0; r < t.rows; r += kChainRows) {
+      const int64_t count = min64(kChainRows, t.rows - r);
       alignas(64) float local[kChainRows * kPanel];
       float* c = local;
       int64_t ldc = kPanel;
@@ -138,8 +108,8 @@ void compute_tile(const GemmArgs& args, const Tile& t, float* packed) {
         ldc = t.partial_stride;
         c = t.partial + r * ldc + (p - t.p0) * kPanel;
       }
-      kernels[count](packed + r * kTileStride, panel, t.depth, t.k0 != 0, c, ldc);
-      if (last) epilogue(args, t.row + r, count, p * kPanel, c, ldc);
+      kKernels.list[count](packed + r * kTileStride, panel, t.depth, t.k0 != 0, c, ldc);
+      if (last) epilogue(args, t.row + r, count, p * kPanel, kPanel, c, ldc);
     }
   }
 }
@@ -149,10 +119,10 @@ void compute_super(const Run& run, int64_t super, int64_t rows) {
   const int64_t tiles = ceil_div(rows, kTileRows);
   const int threads = run.exec.pool->threads();
   // Few tiles: split the panels too, so that every thread has work.
-  const int64_t splits = smaller(run.layout.panels, tiles >= 2 * threads ? 1 : ceil_div(2 * threads, tiles));
+  const int64_t splits = min64(run.layout.panels, tiles >= 2 * threads ? 1 : ceil_div(2 * threads, tiles));
   const int64_t per_split = ceil_div(run.layout.panels, splits);
   for (int64_t k0 = 0; k0 < run.k; k0 += kDepth) {
-    const int64_t depth = smaller(kDepth, run.k - k0);
+    const int64_t depth = min64(kDepth, run.k - k0);
     if (super == 0 || run.k > kDepth) {
       run.exec.pool->parallel_for(run.layout.panels, [&](int64_t p, int thread) {
         pack_panel(run.args.b, p * kPanel, run.n, k0, depth, run.thread_scratch(thread),
@@ -162,42 +132,62 @@ void compute_super(const Run& run, int64_t super, int64_t rows) {
     run.exec.pool->parallel_for(tiles * splits, [&](int64_t task, int thread) {
       const int64_t row = super + task / splits * kTileRows;
       const int64_t p0 = task % splits * per_split;
-      const int64_t p1 = smaller(p0 + per_split, run.layout.panels);
+      const int64_t p1 = min64(p0 + per_split, run.layout.panels);
       if (p0 >= p1) return;
       const int64_t panel_floats = run.layout.depth_step * kPanel, stride = run.layout.partial_stride;
       compute_tile(
           run.args,
-          {row, smaller(kTileRows, super + rows - row), p0, p1, k0, depth, run.panels + p0 * panel_floats,
+          {row, min64(kTileRows, super + rows - row), p0, p1, k0, depth, run.panels + p0 * panel_floats,
            panel_floats, run.partial + (row - super) * stride + p0 * kPanel, stride},
           run.thread_scratch(thread));
     });
   }
 }
 
-/// K = 0: the sum is empty.
-void compute_empty(const GemmArgs& args) {
-  alignas(64) const float none[kPanel] = {};
-  for (int64_t row = 0; row < args.y.rows; ++row) {
-    for (int64_t col = 0; col < args.y.cols; col += kPanel) epilogue(args, row, 1, col, none, 0);
+/// Whether packed weights can be used as they come from memory.
+bool is_gemv(const GemmArgs& args) {
+  return args.y.rows <= kGemvRows && args.b.format() == FormatId::nvfp4 && args.b.along == Orientation::rows;
+}
+
+using Gemv = void (*)(const Operand& a, const QTensor& b, int64_t col, float* tile, float* c);
+template <int kRows>
+constexpr void fill_gemv(Gemv* list) {
+  list[kRows] = gemv_columns<kRows>;
+  if constexpr (kRows > 1) fill_gemv<kRows - 1>(list);
+}
+struct Gemvs {
+  Gemv list[kGemvRows + 1] = {};
+  constexpr Gemvs() { fill_gemv<kGemvRows>(list); }
+};
+constexpr Gemvs kGemvs;
+
+/// Columns [begin, end) of a product of very few rows.
+void compute_gemv(const GemmArgs& args, int64_t begin, int64_t end, float* tile) {
+  for (int64_t col = begin; col < end; col += kGemvColumns) {
+    alignas(64) float c[kGemvRows * kGemvColumns];
+    kGemvs.list[args.y.rows](args.a, args.b.q, col, tile, c);
+    epilogue(args, 0, args.y.rows, col, min64(kGemvColumns, end - col), c, kGemvColumns);
   }
 }
 
 /// Panels [p0, p1) of a product of few rows, in memory of one task.
 void compute_few(const GemmArgs& args, int64_t p0, int64_t p1, float* memory) {
   const int64_t n = args.y.cols, k = args.a.depth(), m = args.y.rows;
-  if (k == 0 && p0 == 0) compute_empty(args);
+  if (k == 0 && p0 == 0) epilogue_of_zeros(args);
+  if (k != 0 && m != 0 && is_gemv(args))
+    return compute_gemv(args, p0 * kPanel, min64(p1 * kPanel, n), memory);
   const FewLayout layout(n, k);
   const int64_t panel_floats = layout.depth_step * kPanel;
   float* tile = memory;
   float* panels = tile + kTileRows * kTileStride;
   float* partial = panels + layout.panel_floats;
   for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
-    const int64_t depth = smaller(kDepth, k - k0);
+    const int64_t depth = min64(kDepth, k - k0);
     for (int64_t p = p0; p < p1; ++p)
       pack_panel(args.b, p * kPanel, n, k0, depth, tile, panels + (p - p0) * panel_floats);
     for (int64_t row = 0; row < m; row += kTileRows) {
       compute_tile(args,
-                   {row, smaller(kTileRows, m - row), p0, p1, k0, depth, panels, panel_floats,
+                   {row, min64(kTileRows, m - row), p0, p1, k0, depth, panels, panel_floats,
                     partial + row * layout.partial_stride, layout.partial_stride},
                    tile);
     }
@@ -212,7 +202,7 @@ int64_t compute_all_few(std::span<const GemmArgs> products, int64_t most, const 
   const int64_t panels = ceil_div(products[0].y.cols, kPanel);
   const int threads = exec.pool->threads();
   // A task takes as many panels as leave two tasks a thread.
-  const int64_t share = smaller(kTaskPanels, panels * count / (2 * threads));
+  const int64_t share = min64(kTaskPanels, panels * count / (2 * threads));
   const int64_t per_task = share < 1 ? 1 : share;
   const int64_t tasks = ceil_div(panels, per_task);
   int64_t deepest = 0;
@@ -222,7 +212,7 @@ int64_t compute_all_few(std::span<const GemmArgs> products, int64_t most, const 
   exec.pool->parallel_for(static_cast<int64_t>(products.size()) * tasks, [&](int64_t task, int thread) {
     const GemmArgs& each = products[static_cast<size_t>(task / tasks)];
     const int64_t p0 = task % tasks * per_task;
-    if (each.y.rows <= most) compute_few(each, p0, smaller(p0 + per_task, panels), memory + thread * floats);
+    if (each.y.rows <= most) compute_few(each, p0, min64(p0 + per_task, panels), memory + thread * floats);
   });
   return count;
 }
@@ -233,28 +223,32 @@ Support supports_gemm(const GemmProblem& problem) {
   if (problem.y == DType::f64) return {false, {}, {}, false, "simd computes in FP32; FP64 runs on ref"};
   const bool blocks = by_block(problem.a, problem.b);
   return {true,
-          blocks ? "panel_nvfp4_block_dot" : "panel_fma_chain",
+          blocks ? "int8_nvfp4_block_dot" : "panel_fma_chain",
           blocks ? "canonical: one rounding a block of 16" : "canonical: fma, k ascending",
           true,
           {}};
 }
 
 int64_t gemm_scratch(const GemmProblem& problem, int64_t m, int threads) {
+  if (by_block(problem.a, problem.b)) return block_gemm_scratch(problem, threads);
   const int64_t many = Layout(m, problem.n, problem.k).floats(threads);
   const int64_t few = threads * FewLayout(problem.n, problem.k).floats;
   return (many > few ? many : few) * int64_t{sizeof(float)};
 }
 
 void gemm(const GemmArgs& args, const Exec& exec) {
-  if (args.a.depth() == 0) return compute_empty(args);
+  if (by_block(args.a.format(), args.b.format())) return block_gemms({&args, 1}, exec);
+  if (args.a.depth() == 0) return epilogue_of_zeros(args);
   if (compute_all_few({&args, 1}, kTileRows, exec) != 0) return;
   const Run run(args, exec);
   for (int64_t super = 0; super < run.m; super += kSuperRows) {
-    compute_super(run, super, smaller(kSuperRows, run.m - super));
+    compute_super(run, super, min64(kSuperRows, run.m - super));
   }
 }
 
 void gemms(std::span<const GemmArgs> products, const Exec& exec) {
+  if (products.empty()) return;
+  if (by_block(products[0].a.format(), products[0].b.format())) return block_gemms(products, exec);
   (void)compute_all_few(products, kFewRows, exec);
   for (const GemmArgs& each : products) {
     if (each.y.rows > kFewRows) gemm(each, exec);

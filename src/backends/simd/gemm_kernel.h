@@ -6,14 +6,11 @@
 namespace minite::simd::MINITE_ISA {
 
 // Independent chains hide the fma latency (4 cycles, 2 a cycle: 8 chains at least). AVX-512 has 32
-// registers: 12 x 2 accumulators + 2 of the panel + the broadcast; the block kernel holds two sets, so 6 x 2.
-// AVX2 has 16 of half the width: 6 x 2 and 3 x 2.
+// registers: 12 x 2 accumulators + 2 of the panel + the broadcast. AVX2 has 16 of half the width: 6 x 2.
 #ifdef __AVX512F__
 inline constexpr int kChainRows = 12;
-inline constexpr int kBlockRows = 6;
 #else
 inline constexpr int kChainRows = 6;
-inline constexpr int kBlockRows = 3;
 #endif
 
 /// c[kRows][ldc] (+)= a[kRows][kTileStride] panel[depth][kPanel]; starts from c when `resume`.
@@ -50,22 +47,6 @@ void chain_kernel(const float* a, const float* panel, int64_t depth, bool resume
   Accumulators<kRows> acc;
   if (resume) acc.load_from(c, ldc);
   for (int64_t k = 0; k < depth; ++k) acc.step(a + k, panel + k * kPanel);
-  acc.store_to(c, ldc);
-}
-
-/// acc = fl(acc + block), where a block's 16 products sum exactly in any order.
-template <int kRows>
-void block_kernel(const float* a, const float* panel, int64_t depth, bool resume, float* c, int64_t ldc) {
-  Accumulators<kRows> acc;
-  if (resume) acc.load_from(c, ldc);
-  for (int64_t begin = 0; begin < depth; begin += 16) {
-    Accumulators<kRows> block;
-    const int64_t end = begin + 16 < depth ? begin + 16 : depth;
-    for (int64_t k = begin; k < end; ++k) block.step(a + k, panel + k * kPanel);
-    for (int r = 0; r < kRows; ++r) {
-      for (int j = 0; j < kPanelVectors; ++j) acc.v[r][j] = acc.v[r][j] + block.v[r][j];
-    }
-  }
   acc.store_to(c, ldc);
 }
 

@@ -5,7 +5,8 @@
 //   A tile   [rows][kTileStride]     rows of a, kDepth columns at a time
 //   B panel  [depth][kPanel]         kPanel rows of b, transposed; rows past the end are zero
 #include "backends/simd/decode.h"
-#include "backends/simd/transpose.h"
+#include "backends/simd/panel.h"
+#include "backends/simd/turned.h"
 #include "ops/args.h"
 
 namespace minite::simd::MINITE_ISA {
@@ -13,13 +14,6 @@ namespace minite::simd::MINITE_ISA {
 inline constexpr int64_t kDepth = 512;  ///< depth of a tile: 12 rows are 24 KiB, half of L1
 /// Row stride of a tile in floats: past a multiple of 4 KiB, so that rows do not share cache sets.
 inline constexpr int64_t kTileStride = kDepth + 16;
-
-#ifdef __AVX512F__
-inline constexpr int kPanelVectors = 2;
-#else
-inline constexpr int kPanelVectors = 1;
-#endif
-inline constexpr int kPanel = kPanelVectors * kLanes;
 
 template <class T>
 MINITE_INLINE void widen_row(const T* src, int64_t n, float* dst) {
@@ -64,10 +58,32 @@ MINITE_INLINE void pack_tile(const Operand& a, int64_t r0, int64_t rows, int64_t
   }
 }
 
+/// pack_panel for rows of NVFP4 codes: turned as packed words, decoded in place; k0 is a multiple of 128.
+MINITE_INLINE void pack_panel_nvfp4(const QTensor& q, int64_t r0, int64_t k0, int64_t depth, float* panel) {
+  Words codes, scales;
+  for (int64_t v = 0; v < kPanelVectors; ++v) {
+    const int64_t row = r0 + v * kLanes;
+    for (int64_t k = 0; k < depth; k += 128) {
+      turn_codes(q, row, k0 + k, codes);
+      if (k % 1024 == 0) turn_scales(q, row, (k0 + k) / 16, scales);
+      float* out = panel + k * kPanel + v * kLanes;
+      for (int64_t j = 0; j < 16 && k + 8 * j < depth; ++j) {
+        const vf scale = turned_scale(scales, k % 1024 / 16 + j / 2);
+        vi word = codes[j];
+        for (int64_t i = 8 * j; i < min64(8 * j + 8, depth - k); ++i) {
+          store(out + i * kPanel, lookup16(kE2M1, word) * scale);
+          word = shift_right<4>(word);
+        }
+      }
+    }
+  }
+}
+
 /// Rows [r0, r0 + kPanel) of b, depth columns from k0, into a panel. `rows` is b's number of rows, `temp`
 /// holds 16 tile rows.
 MINITE_INLINE void pack_panel(const Operand& b, int64_t r0, int64_t rows, int64_t k0, int64_t depth,
                               float* temp, float* panel) {
+  if (b.format() == FormatId::nvfp4) return pack_panel_nvfp4(b.q, r0, k0, depth, panel);
   if (b.along == Orientation::columns) {
     const int64_t n = rows - r0 < kPanel ? rows - r0 : kPanel;
     for (int64_t k = 0; k < depth; ++k) {

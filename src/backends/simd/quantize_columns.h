@@ -44,7 +44,9 @@ struct Strip {
 MINITE_INLINE void store_scales(const QTensor& out, int64_t column, int64_t lanes, int64_t b, vi scale) {
   alignas(16) uint8_t tmp[kLanes];
   store_u8(tmp, scale);
-  for (int64_t j = 0; j < lanes; ++j) out.block_scales[(column + j) * out.scale_stride() + b] = tmp[j];
+  const int64_t stride = out.scale_stride();
+  uint8_t* scales = out.block_scales + column * stride + b;
+  for (int64_t j = 0; j < lanes; ++j) scales[j * stride] = tmp[j];
 }
 
 /// Random bytes of block b of each lane's row: [element][lane].

@@ -8,11 +8,23 @@
 
 namespace minite::simd::MINITE_ISA {
 
+/// Thirty-two bf16 values, two a lane.
+MINITE_INLINE vi load_pairs(const bf16* x) { return load_u32(reinterpret_cast<const uint32_t*>(x)); }
+
 /// Largest magnitude of n elements as bits, NaN on top.
 template <class T>
 MINITE_INLINE uint32_t amax_bits(const T* x, int64_t n) {
   vi most(0u);
-  for_lanes(n, [&](int64_t i, int64_t lanes) { most = max_u32(most, magnitude_bits(load_n(x + i, lanes))); });
+  int64_t done = 0;
+  if constexpr (std::is_same_v<T, bf16>) {
+    vi pairs(0u);
+    for (; done + 2 * kLanes <= n; done += 2 * kLanes)
+      pairs = max_u16(pairs, load_pairs(x + done) & vi(0x7FFF7FFFu));
+    most = max_u32(shift_left<16>(pairs), pairs & vi(0xFFFF0000u));
+  }
+  for_lanes(n - done, [&](int64_t i, int64_t lanes) {
+    most = max_u32(most, magnitude_bits(load_n(x + done + i, lanes)));
+  });
   return fold_max_u32(most);
 }
 
@@ -27,6 +39,9 @@ struct RowStrip {
 /// Amaxes of up to 16 blocks of kBlock elements, n elements in all; absent blocks are 0.
 template <int kBlock, class T>
 MINITE_INLINE vi block_amaxes(const T* x, int64_t n) {
+  if constexpr (kBlock == 16 && std::is_same_v<T, bf16>) {
+    if (n == 16 * 16) return block_amaxes(x);
+  }
   alignas(64) uint32_t amax[kLanes] = {};
   int64_t b = 0;
   for (; (b + 1) * kBlock <= n; ++b) {
@@ -97,21 +112,45 @@ MINITE_INLINE void encode_nvfp4(const T* x, int64_t n, const float* encode, cons
   });
 }
 
+/// The same, rounded to nearest: two blocks at a time, even and odd elements of a pair of bytes on their own.
+/// A NaN element makes its block's factor NaN (docs/numerics.md), so numbers meet numbers in the loop.
+MINITE_INLINE void encode_nvfp4_nearest(const bf16* x, int64_t n, const float* encode, const QuantSpec& spec,
+                                        uint8_t* codes) {
+  int64_t i = 0;
+  if (!any(is_nan(load(encode)))) {
+    for (; i + 32 <= n; i += 32) {
+      const vi pairs = load_pairs(x + i);
+      const vf e = halves(encode + i / 16);
+      const vi even = e2m1_low_bits(from_bits(shift_left<16>(pairs)) * e);
+      const vi odd = e2m1_low_bits(from_bits(pairs & vi(0xFFFF0000u)) * e);
+      store_u8(codes + i / 2, even + shift_left<4>(odd));
+    }
+  }
+  encode_nvfp4(x + i, n - i, encode + i / 16, spec, {}, 0, codes + i / 2);
+}
+
 template <class T>
 MINITE_INLINE void quantize_strip_nvfp4(const RowStrip<T>& strip, const Nvfp4Outer& outer, const QTensor& out,
                                         const Noise& noise) {
   constexpr int64_t kGroup = 16 * 16;
   const OuterLanes lanes(outer);
+  const int64_t scale_stride = out.scale_stride(), code_stride = out.code_stride();
   for (int64_t begin = 0; begin < out.cols; begin += kGroup) {
     const int64_t n = min64(kGroup, out.cols - begin);
     const Nvfp4Blocks blocks = strip_blocks(strip, begin, n, lanes, out.spec);
     alignas(64) float encode[kLanes];
     store(encode, blocks.encode);
     for (int64_t i = 0; i < strip.rows; ++i) {
-      const int64_t r = strip.first + i, index = r * out.scale_stride() + begin / 16;
+      const int64_t r = strip.first + i, index = r * scale_stride + begin / 16;
       store_u8(out.block_scales + index, blocks.scale, ceil_div(n, 16));
-      encode_nvfp4(strip.row(i) + begin, n, encode, out.spec, noise, index,
-                   out.codes + r * out.code_stride() + begin / 2);
+      uint8_t* codes = out.codes + r * code_stride + begin / 2;
+      if constexpr (std::is_same_v<T, bf16>) {
+        if (out.spec.rounding == Rounding::nearest) {
+          encode_nvfp4_nearest(strip.row(i) + begin, n, encode, out.spec, codes);
+          continue;
+        }
+      }
+      encode_nvfp4(strip.row(i) + begin, n, encode, out.spec, noise, index, codes);
     }
   }
 }
@@ -122,6 +161,7 @@ template <int kBlock, class T, class Scale, class Factor, class Code>
 MINITE_INLINE void quantize_strip_bytes(const RowStrip<T>& strip, const QTensor& out, const Scale& scale,
                                         const Factor& factor, const Code& code) {
   constexpr int64_t kGroup = 16 * kBlock;
+  const int64_t scale_stride = out.scale_stride(), code_stride = out.code_stride();
   for (int64_t begin = 0; begin < out.cols; begin += kGroup) {
     const int64_t n = min64(kGroup, out.cols - begin);
     const vi bytes = scale(strip_amaxes<kBlock>(strip, begin, n));
@@ -130,8 +170,8 @@ MINITE_INLINE void quantize_strip_bytes(const RowStrip<T>& strip, const QTensor&
     for (int64_t i = 0; i < strip.rows; ++i) {
       const int64_t r = strip.first + i;
       const T* x = strip.row(i) + begin;
-      store_u8(out.block_scales + r * out.scale_stride() + begin / kBlock, bytes, ceil_div(n, kBlock));
-      uint8_t* codes = out.codes + r * out.code_stride() + begin;
+      store_u8(out.block_scales + r * scale_stride + begin / kBlock, bytes, ceil_div(n, kBlock));
+      uint8_t* codes = out.codes + r * code_stride + begin;
       for_lanes(n, [&](int64_t c, int64_t lanes) {
         store_u8(codes + c, code(load_n(x + c, lanes), vf(factors[c / kBlock])), lanes);
       });

@@ -5,10 +5,10 @@
 namespace minite::simd::MINITE_ISA {
 
 #ifdef __AVX512F__
-/// dst[j * ldd + i] = src[i * lds + j] for i, j < 16.
-MINITE_INLINE void transpose16(const float* src, int64_t lds, float* dst, int64_t ldd) {
+/// dst[j * ldd + i] = word j of row i, for 16 rows of 16 words that are `stride` bytes apart.
+MINITE_INLINE void transpose16_bytes(const void* src, int64_t stride, float* dst, int64_t ldd) {
   __m512 r[16], t[16];
-  for (int i = 0; i < 16; ++i) r[i] = _mm512_loadu_ps(src + i * lds);
+  for (int i = 0; i < 16; ++i) r[i] = _mm512_loadu_ps(static_cast<const char*>(src) + i * stride);
   for (int i = 0; i < 16; i += 2) {
     t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
     t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
@@ -32,9 +32,9 @@ MINITE_INLINE void transpose16(const float* src, int64_t lds, float* dst, int64_
   }
 }
 #else
-MINITE_INLINE void transpose8(const float* src, int64_t lds, float* dst, int64_t ldd) {
+MINITE_INLINE void transpose8(const char* src, int64_t stride, float* dst, int64_t ldd) {
   __m256 r[8], t[8];
-  for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(src + i * lds);
+  for (int i = 0; i < 8; ++i) r[i] = _mm256_loadu_ps(reinterpret_cast<const float*>(src + i * stride));
   for (int i = 0; i < 8; i += 2) {
     t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
     t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
@@ -50,12 +50,18 @@ MINITE_INLINE void transpose8(const float* src, int64_t lds, float* dst, int64_t
     _mm256_storeu_ps(dst + (4 + c) * ldd, _mm256_permute2f128_ps(r[c], r[4 + c], 0x31));
   }
 }
-/// dst[j * ldd + i] = src[i * lds + j] for i, j < 16.
-MINITE_INLINE void transpose16(const float* src, int64_t lds, float* dst, int64_t ldd) {
+/// dst[j * ldd + i] = word j of row i, for 16 rows of 16 words that are `stride` bytes apart.
+MINITE_INLINE void transpose16_bytes(const void* src, int64_t stride, float* dst, int64_t ldd) {
   for (int i = 0; i < 16; i += 8) {
-    for (int j = 0; j < 16; j += 8) transpose8(src + i * lds + j, lds, dst + j * ldd + i, ldd);
+    for (int j = 0; j < 16; j += 8)
+      transpose8(static_cast<const char*>(src) + i * stride + 4 * j, stride, dst + j * ldd + i, ldd);
   }
 }
 #endif
+
+/// dst[j * ldd + i] = src[i * lds + j] for i, j < 16.
+MINITE_INLINE void transpose16(const float* src, int64_t lds, float* dst, int64_t ldd) {
+  transpose16_bytes(src, lds * int64_t{sizeof(float)}, dst, ldd);
+}
 
 }  // namespace minite::simd::MINITE_ISA

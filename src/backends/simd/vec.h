@@ -32,6 +32,7 @@ struct vf {
 /// Sixteen 32-bit integers.
 struct vi {
   __m512i v;
+  MINITE_INLINE vi() : v(_mm512_setzero_si512()) {}
   MINITE_INLINE vi(__m512i x) : v(x) {}
   MINITE_INLINE explicit vi(uint32_t x) : v(_mm512_set1_epi32(static_cast<int>(x))) {}
 };
@@ -118,6 +119,7 @@ struct vf {
 };
 struct vi {
   __m256i lo, hi;
+  MINITE_INLINE vi() : lo(_mm256_setzero_si256()), hi(_mm256_setzero_si256()) {}
   MINITE_INLINE vi(__m256i l, __m256i h) : lo(l), hi(h) {}
   MINITE_INLINE explicit vi(uint32_t x) : lo(_mm256_set1_epi32(static_cast<int>(x))), hi(lo) {}
 };

@@ -9,6 +9,37 @@ namespace minite::simd::MINITE_ISA {
 /// a > b, signed
 MINITE_INLINE vmask operator>(vi a, vi b) { return {_mm512_cmpgt_epi32_mask(a.v, b.v)}; }
 MINITE_INLINE vi min_u32(vi a, vi b) { return _mm512_min_epu32(a.v, b.v); }
+/// Larger of each 16 bits.
+MINITE_INLINE vi max_u16(vi a, vi b) { return _mm512_max_epu16(a.v, b.v); }
+/// a + b in the lanes of m, else a
+MINITE_INLINE vi add_if(vmask m, vi a, vi b) { return _mm512_mask_add_epi32(a.v, m.v, a.v, b.v); }
+MINITE_INLINE bool any(vmask m) { return m.v != 0; }
+/// p[0] in the lower eight lanes, p[1] in the upper eight
+MINITE_INLINE vf halves(const float* p) {
+  return _mm512_insertf32x8(_mm512_set1_ps(p[0]), _mm256_set1_ps(p[1]), 1);
+}
+/// Largest magnitudes of sixteen blocks of sixteen bf16 values, as FP32 bits: a tree of maxima of 16 bits.
+MINITE_INLINE vi block_amaxes(const bf16* x) {
+  const auto pair = [&](int i) {
+    const __m512i m = _mm512_set1_epi16(0x7FFF);
+    const __m512i a = _mm512_and_si512(_mm512_loadu_si512(x + 64 * i), m);
+    const __m512i b = _mm512_and_si512(_mm512_loadu_si512(x + 64 * i + 32), m);
+    return _mm512_max_epu16(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+  };
+  const auto quad = [&](int i) {
+    const __m512 a = _mm512_castsi512_ps(pair(i)), b = _mm512_castsi512_ps(pair(i + 1));
+    return _mm512_max_epu16(_mm512_castps_si512(_mm512_shuffle_ps(a, b, 0x88)),
+                            _mm512_castps_si512(_mm512_shuffle_ps(a, b, 0xDD)));
+  };
+  const __m512i low = quad(0), high = quad(2);
+  const __m512i all =
+      _mm512_max_epu16(_mm512_shuffle_i32x4(low, high, 0x88), _mm512_shuffle_i32x4(low, high, 0xDD));
+  // Two 16-bit maxima a block are left; even blocks of a half stand before odd ones.
+  const __m512i order = _mm512_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
+  const __m512i most = _mm512_max_epu16(all, _mm512_slli_epi32(all, 16));
+  return _mm512_permutexvar_epi32(order,
+                                  _mm512_and_si512(most, _mm512_set1_epi32(static_cast<int>(0xFFFF0000u))));
+}
 MINITE_INLINE vi operator^(vi a, vi b) { return _mm512_xor_si512(a.v, b.v); }
 /// The 64-bit products of a and b, by halves.
 MINITE_INLINE void multiply_wide(vi a, vi b, vi& high, vi& low) {
@@ -33,6 +64,10 @@ MINITE_INLINE vf min_or_second(vf a, vf b) { return _mm512_min_ps(a.v, b.v); }
 MINITE_INLINE vi load_u32(const uint32_t* p) { return _mm512_loadu_si512(p); }
 MINITE_INLINE void store_u32(uint32_t* p, vi x) { _mm512_storeu_si512(p, x.v); }
 MINITE_INLINE vi widen_u8(__m128i b) { return _mm512_cvtepu8_epi32(b); }
+/// table[byte] for each byte of x, all below 16
+MINITE_INLINE vi lookup_bytes(__m128i table, vi x) {
+  return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(table), x.v);
+}
 /// The low 8 bits of each lane.
 MINITE_INLINE __m128i narrow_u8(vi x) { return _mm512_cvtepi32_epi8(x.v); }
 
@@ -68,6 +103,36 @@ MINITE_INLINE void turn_quads(vf (&x)[4]) {
   turn_quads(x[0].hi, x[1].hi, x[2].hi, x[3].hi);
 }
 MINITE_INLINE vi min_u32(vi a, vi b) { return {_mm256_min_epu32(a.lo, b.lo), _mm256_min_epu32(a.hi, b.hi)}; }
+MINITE_INLINE vi max_u16(vi a, vi b) { return {_mm256_max_epu16(a.lo, b.lo), _mm256_max_epu16(a.hi, b.hi)}; }
+MINITE_INLINE vi add_if(vmask m, vi a, vi b) {
+  return {_mm256_add_epi32(a.lo, _mm256_and_si256(_mm256_castps_si256(m.lo), b.lo)),
+          _mm256_add_epi32(a.hi, _mm256_and_si256(_mm256_castps_si256(m.hi), b.hi))};
+}
+MINITE_INLINE bool any(vmask m) { return _mm256_movemask_ps(_mm256_or_ps(m.lo, m.hi)) != 0; }
+MINITE_INLINE vf halves(const float* p) { return {_mm256_set1_ps(p[0]), _mm256_set1_ps(p[1])}; }
+MINITE_INLINE vi block_amaxes(const bf16* x) {
+  const auto load = [&](int i) {
+    const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + 16 * i));
+    return _mm256_and_si256(b, _mm256_set1_epi16(0x7FFF));
+  };
+  const auto pair = [&](int i) {
+    const __m256i a = load(i), b = load(i + 1);
+    return _mm256_max_epu16(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+  };
+  const auto quad = [&](int i) {
+    const __m256 a = _mm256_castsi256_ps(pair(i)), b = _mm256_castsi256_ps(pair(i + 2));
+    return _mm256_max_epu16(_mm256_castps_si256(_mm256_shuffle_ps(a, b, 0x88)),
+                            _mm256_castps_si256(_mm256_shuffle_ps(a, b, 0xDD)));
+  };
+  const auto eight = [&](int i) {
+    const __m256i a = quad(i), b = quad(i + 4);
+    const __m256i all =
+        _mm256_max_epu16(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
+    return _mm256_and_si256(_mm256_max_epu16(all, _mm256_slli_epi32(all, 16)),
+                            _mm256_set1_epi32(static_cast<int>(0xFFFF0000u)));
+  };
+  return {eight(0), eight(8)};
+}
 MINITE_INLINE vf max_or_second(vf a, vf b) { return {_mm256_max_ps(a.lo, b.lo), _mm256_max_ps(a.hi, b.hi)}; }
 MINITE_INLINE vf min_or_second(vf a, vf b) { return {_mm256_min_ps(a.lo, b.lo), _mm256_min_ps(a.hi, b.hi)}; }
 MINITE_INLINE vi load_u32(const uint32_t* p) {
@@ -77,6 +142,10 @@ MINITE_INLINE vi load_u32(const uint32_t* p) {
 MINITE_INLINE void store_u32(uint32_t* p, vi x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x.lo);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), x.hi);
+}
+MINITE_INLINE vi lookup_bytes(__m128i table, vi x) {
+  const __m256i t = _mm256_broadcastsi128_si256(table);
+  return {_mm256_shuffle_epi8(t, x.lo), _mm256_shuffle_epi8(t, x.hi)};
 }
 MINITE_INLINE vi widen_u8(__m128i b) {
   return {_mm256_cvtepu8_epi32(b), _mm256_cvtepu8_epi32(_mm_srli_si128(b, 8))};

@@ -57,11 +57,25 @@ TEST(Cpu, SimdLevelNeedsEveryPart) {
   EXPECT_EQ(best_simd(no_fma), SimdLevel::none);
 }
 
+TEST(Cpu, VnniLevelsStandOnTheirBase) {
+  CpuInfo cpu = cpu_with(true, true);
+  cpu.avx512vnni = true;
+  EXPECT_EQ(best_simd(cpu), SimdLevel::avx512vnni);
+  // AVX-512 does not imply AVX-VNNI.
+  EXPECT_FALSE(has_simd(cpu, SimdLevel::avxvnni));
+  expect_error(ErrorCode::unsupported, {"MINITE_SIMD=avxvnni", "no avxvnni"},
+               [&] { (void)choose_simd(cpu, "avxvnni"); });
+  CpuInfo client = cpu_with(true, false);
+  client.avxvnni = client.avx512vnni = true;
+  EXPECT_EQ(best_simd(client), SimdLevel::avxvnni);
+  EXPECT_EQ(choose_simd(client, "avx2"), SimdLevel::avx2);
+}
+
 TEST(Cpu, ChosenSimdIsTheWantedOneOrAnError) {
   EXPECT_EQ(choose_simd(cpu_with(true, true), "auto"), SimdLevel::avx512);
   EXPECT_EQ(choose_simd(cpu_with(true, true), "avx2"), SimdLevel::avx2);
   EXPECT_EQ(choose_simd(cpu_with(false, false), "auto"), SimdLevel::none);
-  expect_error(ErrorCode::unsupported, {"MINITE_SIMD=avx512", "at most avx2"},
+  expect_error(ErrorCode::unsupported, {"MINITE_SIMD=avx512", "no avx512, at best avx2"},
                [] { (void)choose_simd(cpu_with(true, false), "avx512"); });
   expect_error(ErrorCode::unsupported, {"MINITE_SIMD=avx2", "no AVX2 with FMA"},
                [] { (void)choose_simd(cpu_with(false, false), "avx2"); });
