@@ -86,6 +86,13 @@ struct Run {
   [[nodiscard]] float* thread_scratch(int thread) const { return threads + thread * layout.thread_floats; }
 };
 
+/// Multipliers of the accumulators of columns [col, col + count) under Epilogue::te.
+vf te_alphas(const GemmArgs& args, int64_t row, int64_t col, int64_t count) {
+  const QTensor &a = args.a.q, &b = args.b.q;
+  const vf ours(a.amax_of(row)), range(ref::nvfp4_range(a.spec) * ref::nvfp4_range(b.spec));
+  return ours * (b.spec.outer == OuterScale::row ? load_n(b.amax + col, count) : vf(b.amax[0])) / range;
+}
+
 template <class T>
 void epilogue_row(const GemmArgs& args, int64_t row, int64_t col, int64_t n, const float* c) {
   const Operand &a = args.a, &b = args.b;
@@ -95,7 +102,12 @@ void epilogue_row(const GemmArgs& args, int64_t row, int64_t col, int64_t n, con
   const float* bias = args.bias.empty() ? nullptr : args.bias.as<const float>() + col;
   T* y = args.y.row<T>(row) + col;
   for_lanes(n, [&](int64_t i, int64_t count) {
-    vf v = load(c + i) * s_row * (s_cols != nullptr ? load_n(s_cols + i, count) : s_all);
+    vf v = load(c + i);
+    if (args.epilogue == Epilogue::te) {
+      v = v * te_alphas(args, row, col + i, count);
+    } else {
+      v = v * s_row * (s_cols != nullptr ? load_n(s_cols + i, count) : s_all);
+    }
     if (bias != nullptr) v = v + load_n(bias + i, count);
     if (args.output == Output::accumulate) v = v + load_n(y + i, count);
     store_n(y + i, v, count);
