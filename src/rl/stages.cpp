@@ -279,12 +279,12 @@ void check_sampler(const StageContext& ctx, const Position& at, const Rollout& r
   ctx.engine.sampler().set_probe(&probe);
   (void)ctx.engine.sampler().generate(std::span(&again, 1), params);
   ctx.engine.sampler().set_probe(nullptr);
-  fail(ErrorCode::non_finite,
-       "{} step {}: the sampler's log-prob of response {}, token {} is {}; the update was not applied. First "
-       "bad "
-       "value of the sampler: {}",
-       learn::stage_name(at.stage), at.step + 1, response, position, *bad,
-       probe.found().empty() ? "none when that token is sampled again" : probe.found());
+  const std::string reason =
+      fmt::format("the sampler's log-prob of response {}, token {} is {}; the update was not applied",
+                  response, position, *bad);
+  if (probe.found().empty()) stop(ctx, at, r.sequences, reason);
+  fail(ErrorCode::non_finite, "{} step {}: {}. First bad value: {}", learn::stage_name(at.stage), at.step + 1,
+       reason, probe.found());
 }
 
 }  // namespace
