@@ -12,6 +12,14 @@ namespace minite {
 /// What a convention stores beside codes and block scales, and decodes with.
 enum class StoredGlobal : uint8_t { none, amax, multiplier, reciprocal };
 
+/// What a product does with its sum before bias and accumulation. A_x, A_w are the operands' outer amaxes.
+enum class Epilogue : uint8_t {
+  minite,  ///< fl(fl(acc * s_row) * s_col) with the outer multipliers; models use this one
+  te,      ///< acc * fl(fl(A_x * A_w) / R), R = 36 * scale_max * scale_max' (7225344): Transformer Engine's
+           ///< reference
+};
+[[nodiscard]] std::string_view to_string(Epilogue epilogue);
+
 /// A set of enumerators of one enum, as bits.
 template <class Enum>
 struct EnumSet {

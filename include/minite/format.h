@@ -173,6 +173,8 @@ struct QTensor {
   [[nodiscard]] float outer_of(int64_t row) const {
     return outer == nullptr ? 1.0f : outer[spec.outer == OuterScale::row ? row : 0];
   }
+  /// Outer amax of `row`; needs an outer scale.
+  [[nodiscard]] float amax_of(int64_t row) const { return amax[spec.outer == OuterScale::row ? row : 0]; }
   /// Rows [begin, begin + count); a tensor-wide outer scale stays shared.
   [[nodiscard]] QTensor slice_rows(int64_t begin, int64_t count) const;
   /// Bytes of codes + block scales + outer scales + amaxes (+ reciprocals) for a [rows, cols] tensor, each

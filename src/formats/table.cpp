@@ -81,6 +81,7 @@ constexpr std::array<std::string_view, 16> kConventionNames = {"te",
                                                                "even",
                                                                "ceil",
                                                                "microxcaling"};
+constexpr std::array<std::string_view, 2> kEpilogueNames = {"minite", "te"};
 constexpr std::array<std::string_view, 4> kGlobalNames = {"none", "amax", "multiplier", "reciprocal"};
 constexpr std::array<std::string_view, 2> kBlockNames = {"1d", "2d"};
 constexpr std::array<std::string_view, 5> kSearchNames = {"amax", "4over6-mae", "4over6-mse", "amax4",
@@ -183,6 +184,7 @@ std::string_view to_string(Convention convention) {
   return kConventionNames[static_cast<size_t>(convention)];
 }
 std::string_view to_string(StoredGlobal global) { return kGlobalNames[static_cast<size_t>(global)]; }
+std::string_view to_string(Epilogue epilogue) { return kEpilogueNames[static_cast<size_t>(epilogue)]; }
 std::string_view to_string(BlockShape blocks) { return kBlockNames[static_cast<size_t>(blocks)]; }
 std::string_view to_string(ScaleSearch search) { return kSearchNames[static_cast<size_t>(search)]; }
 std::string_view to_string(Rounding rounding) { return kRoundingNames[static_cast<size_t>(rounding)]; }

@@ -59,6 +59,12 @@ MINITE_INLINE float clamp_finite(float x) { return x > kFloatMax ? kFloatMax : x
 /// What the outer amax maps to: 6 * scale_max.
 MINITE_INLINE float nvfp4_range(const QuantSpec& spec) { return 6.0f * static_cast<float>(spec.scale_max); }
 
+/// Multiplier of an accumulator under Epilogue::te.
+MINITE_INLINE float te_alpha(const QTensor& a, int64_t row, const QTensor& b, int64_t col) {
+  const float range = nvfp4_range(a.spec) * nvfp4_range(b.spec);
+  return a.amax_of(row) * b.amax_of(col) / range;
+}
+
 /// Outer encode scale of NVFP4 from the amax of its domain.
 MINITE_INLINE float nvfp4_encode_scale(float amax, float range) {
   const float s = clamp_finite(range / amax);
