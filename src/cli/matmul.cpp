@@ -12,6 +12,7 @@
 #include "cli/verb.h"
 #include "core/fail.h"
 #include "io/float_values.h"
+#include "minite/convention.h"
 #include "modules/product.h"
 
 namespace minite::cli {
@@ -47,18 +48,9 @@ const PassRow& pass_named(const std::string& name) {
 }
 
 /// How outer scales act on the accumulator.
-struct EpilogueRow {
-  std::string_view name;
-  std::string_view missing;  ///< why it cannot run; empty when it can
-};
-constexpr std::array<EpilogueRow, 2> kEpilogues = {
-    {{"minite", {}}, {"te", "Transformer Engine's epilogue is not built in yet; use --epilogue minite"}}};
-
-void check_epilogue(const std::string& name) {
-  for (const EpilogueRow& row : kEpilogues) {
-    if (row.name != name) continue;
-    if (row.missing.empty()) return;
-    fail(ErrorCode::unsupported, "--epilogue {}: {}", name, row.missing);
+Epilogue epilogue_named(const std::string& name) {
+  for (const Epilogue epilogue : {Epilogue::minite, Epilogue::te}) {
+    if (to_string(epilogue) == name) return epilogue;
   }
   fail(ErrorCode::invalid_argument, "--epilogue {}: expected minite or te", name);
 }
@@ -124,7 +116,7 @@ std::string padding_text(const Problem& problem, const PassRow& pass, const Matm
 
 int run(const Args& args) {
   const PassRow& pass = pass_named(args.pass);
-  check_epilogue(args.epilogue);
+  const Epilogue epilogue = epilogue_named(args.epilogue);
   const RecipeSpec& recipe = get_recipe(args.recipe);
   const io::SafetensorsFile file(args.input);
   std::error_code ignored;
@@ -133,7 +125,7 @@ int run(const Args& args) {
   const Problem problem = read_problem(file, pass);
   OpRunner runner(args.runner);
   const LinearProduct product(recipe.params, pass.pass, problem.m, problem.n, problem.k, runner.table(),
-                              "matmul");
+                              "matmul", epilogue);
   const Buffer out(product.out_rows() * product.out_cols() * int64_t{sizeof(float)});
   product.run(*runner.context().pool, problem.tensors, args.seed,
               TensorView(reinterpret_cast<float*>(out.data()), product.out_rows(), product.out_cols()));

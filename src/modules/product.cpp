@@ -50,14 +50,14 @@ void convert(const TensorView& from, const TensorView& to) {
 }  // namespace
 
 LinearProduct::LinearProduct(const QLinearParams& params, LinearPass pass, int64_t m, int64_t n, int64_t k,
-                             const OpTable& table, const std::string& name)
+                             const OpTable& table, const std::string& name, Epilogue epilogue)
     : pass_(pass), params_(params), spec_(spec_of(params, pass)), m_(m), n_(n), k_(k), name_(name) {
   params_.validate();
   const int64_t columns = pass == LinearPass::fprop ? n : k;
   const int64_t depth = pass == LinearPass::fprop   ? k
                         : pass == LinearPass::dgrad ? n
                                                     : spec_.a.stored_cols(m);
-  plan_ = plan_gemm(table, {spec_.a.format, spec_.b.format, DType::f32, columns, depth},
+  plan_ = plan_gemm(table, {spec_.a.format, spec_.b.format, DType::f32, columns, depth, epilogue},
                     Policy{Policy::Kind::fastest, {}}, name);
 }
 
@@ -113,7 +113,7 @@ void LinearProduct::run(ThreadPool& pool, const ProductTensors& in, uint64_t noi
       break;
     }
   }
-  ops::gemm(ctx, plan_, {a, b, {}, out, Output::overwrite});
+  ops::gemm(ctx, plan_, {a, b, {}, out, Output::overwrite, plan_.problem.epilogue});
 }
 
 }  // namespace minite

@@ -25,7 +25,7 @@ class LinearProduct {
   /// `name` stands in errors and picks the random bits of stochastic rounding, as a layer of that name.
   /// Error: unsupported when the backend has no kernel.
   LinearProduct(const QLinearParams& params, LinearPass pass, int64_t m, int64_t n, int64_t k,
-                const OpTable& table, const std::string& name);
+                const OpTable& table, const std::string& name, Epilogue epilogue = Epilogue::minite);
 
   /// y = x w^T [M,N], dx = dy w [M,K] or dw = dy^T x [N,K]; f32, contiguous. Allocates its operands. No
   /// dimension is 0.
