@@ -473,7 +473,10 @@ TEST(QuantizeVerb, BadOptionsNameTheRemedy) {
   expect_refused(folder, {"--format", "nvfp4", "--scale-search", "4over6-mae", "--rounding", "sr"},
                  {"contradicts sr"});
   expect_refused(folder, {"--format", "nvfp4", "--scale-max", "300"}, {"--scale-max 300", "448 or 256"});
-  expect_refused(folder, {"--format", "nvfp4", "--convention", "nvidia"}, {"--convention nvidia", "te"});
+  expect_refused(folder, {"--format", "nvfp4", "--convention", "nvidia"},
+                 {"unknown convention 'nvidia'", "minite formats --conventions"});
+  expect_refused(folder, {"--format", "mxfp8", "--convention", "floor", "--mx-scale", "ceil"},
+                 {"--convention floor", "contradicts --mx-scale ceil"});
   expect_refused(folder, {"--format", "nvfp4", "--mx-scale", "rceil"}, {"--mx-scale rceil", "not of nvfp4"});
   expect_refused(folder, {"--format", "mxfp8", "--mx-scale", "up"}, {"--mx-scale up", "rceil"});
   expect_refused(folder, {"--format", "nvfp4", "--rht"}, {"--rht", "--columnwise"});
