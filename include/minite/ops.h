@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "minite/convention.h"
 #include "minite/format.h"
 #include "minite/tensor.h"
 
@@ -43,6 +44,8 @@ void dequantize(Runtime& runtime, const QTensor& q, const TensorView& y);
 /// y[M,N] = a[M,K] b[N,K]^T in the canonical order; outer scales act in the epilogue
 /// fl(fl(acc * s_row) * s_col), one rounding to y's dtype (bf16 or f32). y must not overlap the operands.
 void qgemm(Runtime& runtime, const QTensor& a, const QTensor& b, const TensorView& y);
+/// The same with another epilogue; `te` needs two NVFP4 operands with outer scales.
+void qgemm(Runtime& runtime, const QTensor& a, const QTensor& b, const TensorView& y, Epilogue epilogue);
 /// The same with a dense left operand (W4A16): a is [M,K] bf16 or f32.
 void qgemm(Runtime& runtime, const TensorView& a, const QTensor& b, const TensorView& y);
 /// The same with two dense operands.

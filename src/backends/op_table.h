@@ -21,6 +21,7 @@ struct GemmProblem {
   FormatId a = FormatId::bf16, b = FormatId::bf16;
   DType y = DType::bf16;
   int64_t n = 0, k = 0;
+  Epilogue epilogue = Epilogue::minite;
 };
 
 /// Whether and how a backend runs a problem.

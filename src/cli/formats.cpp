@@ -1,12 +1,14 @@
 // minite formats: the format table; with --matrix which backend multiplies which format here; with --kv the
-// formats of keys and values.
+// formats of keys and values; with --conventions and --edge-cases the arithmetic conventions.
 #include <fmt/format.h>
 
 #include <array>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "backends/registry.h"
+#include "cli/conventions.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "minite/format.h"
@@ -132,10 +134,14 @@ struct Topic {
   std::string (*text)(ReportStyle style);
   nlohmann::ordered_json (*json)();
 };
-constexpr std::array<Topic, 3> kTopics = {{
+constexpr std::array<Topic, 5> kTopics = {{
     {"", "", table_text, table_json},
     {"--matrix", "the kernel of each backend here for products of each format", matrix_text, matrix_json},
     {"--kv", "the formats of keys and values", kv_text, kv_json},
+    {"--conventions", "the arithmetic conventions: formulas, decode order, whose bytes they give",
+     conventions_text, conventions_json},
+    {"--edge-cases", "what each convention makes of zeros, subnormals, infinities and NaN, computed",
+     edge_cases_text, edge_cases_json},
 }};
 
 int run(const Topic& topic, ReportStyle style) {
@@ -152,12 +158,12 @@ int run(const Topic& topic, ReportStyle style) {
 std::function<int()> add_formats(CLI::App& app) {
   auto style = std::make_shared<ReportStyle>(ReportStyle::text);
   auto topic = std::make_shared<const Topic*>(&kTopics.front());
-  CLI::Option* before = nullptr;
+  std::vector<CLI::Option*> before;
   for (const Topic& row : std::span(kTopics).subspan(1)) {
     CLI::Option* flag = app.add_flag_callback(
         row.flag, [topic, &row] { *topic = &row; }, row.help);
-    if (before != nullptr) flag->excludes(before);
-    before = flag;
+    for (CLI::Option* other : before) flag->excludes(other);
+    before.push_back(flag);
   }
   add_style_flags(app, *style);
   return [topic, style] { return run(**topic, *style); };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
@@ -31,6 +32,12 @@ std::string markdown_line(const std::vector<std::string>& cells) {
   return line + '\n';
 }
 
+/// "nan" without the sign that a NaN may have, "inf", "-inf"; empty for a finite value.
+std::string nonfinite_word(double value) {
+  if (std::isfinite(value)) return {};
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
 }  // namespace
 
 CLI::Option* add_json_flag(CLI::App& app, ReportStyle& style) {
@@ -54,6 +61,24 @@ void print(std::string_view text) {
 
 void print_json(const nlohmann::ordered_json& document) {
   print(document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+}
+
+void set_number(nlohmann::ordered_json& row, const std::string& name, double value) {
+  const std::string word = nonfinite_word(value);
+  row[name] = word.empty() ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+  if (!word.empty()) row[name + "_nonfinite"] = word;
+}
+
+std::string number_text(double value, int digits) {
+  const std::string word = nonfinite_word(value);
+  return word.empty() ? fmt::format("{:.{}g}", value, digits) : word;
+}
+
+std::string fixed_text(double value, int decimals) {
+  const std::string word = nonfinite_word(value);
+  if (!word.empty()) return word;
+  const std::string text = fmt::format("{:.{}f}", value, decimals);
+  return text.find_first_of("123456789") == std::string::npos && text.front() == '-' ? text.substr(1) : text;
 }
 
 std::string Table::to_text(int indent) const {

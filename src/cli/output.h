@@ -22,6 +22,14 @@ void print(std::string_view text);
 /// Writes one JSON document and a newline to stdout. Invalid UTF-8 in strings is replaced.
 void print_json(const nlohmann::ordered_json& document);
 
+/// Sets row[name] to `value`; JSON knows finite numbers only, so that a value that is not becomes null and
+/// row[name + "_nonfinite"] says which: "nan", "inf" or "-inf".
+void set_number(nlohmann::ordered_json& row, const std::string& name, double value);
+/// `value` for a table: `digits` significant digits, "nan", "inf" or "-inf".
+[[nodiscard]] std::string number_text(double value, int digits = 5);
+/// `value` with `decimals` digits behind the point, "nan", "inf" or "-inf".
+[[nodiscard]] std::string fixed_text(double value, int decimals = 2);
+
 /// Rows of cells under headers; cells beyond the headers are an error of the caller.
 class Table {
  public:

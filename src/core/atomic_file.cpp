@@ -74,6 +74,18 @@ void AtomicFile::write(std::string_view bytes) {
   }
 }
 
+void AtomicFile::write_at(uint64_t offset, std::string_view bytes) {
+  if (descriptor_ < 0) fail(ErrorCode::internal, "{}: write after commit", target_.string());
+  while (!bytes.empty()) {
+    const ssize_t count = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_write("write", errno);
+    written_ += static_cast<uint64_t>(count);
+    offset += static_cast<uint64_t>(count);
+    bytes.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
 void AtomicFile::commit() {
   if (descriptor_ < 0) fail(ErrorCode::internal, "{}: commit called twice", target_.string());
   if (::fsync(descriptor_) != 0) fail_write("fsync", errno);

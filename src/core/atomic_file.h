@@ -21,6 +21,8 @@ class AtomicFile {
 
   /// Appends; `bytes` is only read. Errors (io): disk full and the like, with the number of bytes written.
   void write(std::string_view bytes);
+  /// Writes at `offset` from the start, leaving the place of write() alone; gaps read as zeros.
+  void write_at(uint64_t offset, std::string_view bytes);
   /// Flushes to the device and renames onto the target. Call once; write() is not allowed afterwards.
   void commit();
   [[nodiscard]] uint64_t written() const { return written_; }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/fail.h"
+#include "minite/convention.h"
 #include "minite/format.h"
 
 namespace minite {
@@ -16,7 +17,7 @@ constexpr Format sim(FormatId id, std::string_view name, Element element, Elemen
   return {id, name, element, 8, 16, scale, false, kSimLayout, purpose, true};
 }
 
-constexpr std::array<Format, 18> kFormats = {{
+constexpr std::array<Format, 20> kFormats = {{
     {FormatId::fp32, "fp32", Element::fp32, 32, 0, Element::none, false, "4 bytes an element",
      "IEEE single precision; operands of the tests' reference runs"},
     {FormatId::bf16, "bf16", Element::bf16, 16, 0, Element::none, false, "2 bytes an element",
@@ -26,6 +27,11 @@ constexpr std::array<Format, 18> kFormats = {{
      "NVIDIA FP4: E2M1 codes, E4M3 block scales, FP32 outer scale"},
     {FormatId::mxfp8, "mxfp8", Element::e4m3, 8, 32, Element::e8m0, false,
      "1 code a byte; 1 scale byte a block of 32", "OCP MX FP8: E4M3 codes, power-of-two block scales"},
+    {FormatId::mxfp8_e5m2, "mxfp8_e5m2", Element::e5m2, 8, 32, Element::e8m0, false,
+     "1 code a byte; 1 scale byte a block of 32", "OCP MX FP8: E5M2 codes, power-of-two block scales"},
+    {FormatId::mxfp4, "mxfp4", Element::e2m1, 4, 32, Element::e8m0, false,
+     "2 codes a byte, even column in the low nibble; 1 scale byte a block of 32",
+     "OCP MX FP4: E2M1 codes, power-of-two block scales"},
     sim(FormatId::sim_e2m1, "sim_e2m1", Element::e2m1, Element::e4m3,
         "simulated: E2M1 codes (the element of NVFP4), E4M3 block scales"),
     sim(FormatId::sim_e3m1, "sim_e3m1", Element::e3m1, Element::e4m3,
@@ -59,9 +65,27 @@ constexpr std::array<Format, 18> kFormats = {{
 constexpr std::array<std::string_view, 13> kElementNames = {
     "none", "fp32", "bf16", "e2m1", "e4m3", "e5m2", "e8m0", "e3m1", "e4m1", "e5m1", "e2m2", "e2m3", "e2m4"};
 constexpr std::array<std::string_view, 4> kOuterNames = {"none", "tensor", "expert", "row"};
-constexpr std::array<std::string_view, 1> kConventionNames = {"te"};
+constexpr std::array<std::string_view, 16> kConventionNames = {"te",
+                                                               "modelopt",
+                                                               "compressed-tensors",
+                                                               "compressed-tensors-f32",
+                                                               "torchao",
+                                                               "torchao-1level",
+                                                               "vllm",
+                                                               "flashinfer",
+                                                               "flashinfer-test",
+                                                               "fouroversix",
+                                                               "ggml",
+                                                               "rceil",
+                                                               "floor",
+                                                               "even",
+                                                               "ceil",
+                                                               "microxcaling"};
+constexpr std::array<std::string_view, 2> kEpilogueNames = {"minite", "te"};
+constexpr std::array<std::string_view, 4> kGlobalNames = {"none", "amax", "multiplier", "reciprocal"};
 constexpr std::array<std::string_view, 2> kBlockNames = {"1d", "2d"};
-constexpr std::array<std::string_view, 3> kSearchNames = {"amax", "4over6-mae", "4over6-mse"};
+constexpr std::array<std::string_view, 5> kSearchNames = {"amax", "4over6-mae", "4over6-mse", "amax4",
+                                                          "4over6-absmax"};
 constexpr std::array<std::string_view, 2> kRoundingNames = {"rne", "sr"};
 constexpr std::array<std::string_view, 2> kRotationNames = {"none", "rht"};
 constexpr int64_t kRotationPoints = 16;
@@ -79,15 +103,64 @@ std::string option_words(const QuantSpec& spec) {
   add(spec.scale_max != 448, fmt::format("{}", spec.scale_max));
   add(spec.rotation != Rotation::none, to_string(spec.rotation));
   add(spec.rounding != Rounding::nearest, to_string(spec.rounding));
+  add(spec.block != 0, fmt::format("block={}", spec.block));
   return text;
 }
 
+bool stores(const QuantSpec& spec, StoredGlobal global) {
+  const ConventionRow* row = find_convention(spec.convention, spec.format);
+  return row != nullptr && row->global == global;
+}
+
 struct Parts {
-  int64_t codes, scales, outer;
+  int64_t codes, scales, outer, reciprocal;
+  [[nodiscard]] int64_t total() const { return codes + scales + 2 * outer + reciprocal; }
 };
 Parts part_bytes(const QTensor& q) {
-  return {round_up(q.rows * q.code_stride(), 64), round_up(q.rows * q.scale_stride(), 64),
-          round_up(q.outer_count() * int64_t{sizeof(float)}, 64)};
+  const int64_t outer = round_up(q.outer_count() * int64_t{sizeof(float)}, 64);
+  return {round_up(q.rows * q.code_stride(), 64), round_up(q.rows * q.scale_stride(), 64), outer,
+          stores(q.spec, StoredGlobal::reciprocal) ? outer : 0};
+}
+
+/// What the options ask of the format alone.
+void validate_format(const QuantSpec& spec, const Format& row) {
+  require(row.outer_scale || spec.outer == OuterScale::none,
+          "{} has no outer scale, but outer={} was asked for", row.name, to_string(spec.outer));
+  QuantSpec plain = spec;
+  plain.blocks = BlockShape::row;
+  plain.block = 0;
+  const std::string options = option_words(plain);
+  require(options.empty() || row.outer_scale, "{} does not know the options {}", row.name,
+          options.empty() ? "" : options.substr(1));
+  require(spec.blocks == BlockShape::row || row.block > 0, "{} has no blocks, but 2D blocks were asked for",
+          row.name);
+  require(spec.scale_max == 448 || spec.scale_max == 256, "{}: scale_max={}; allowed: 448, 256", row.name,
+          spec.scale_max);
+  require(spec.block == 0 || row.simulated, "{}: block={}; only simulated formats choose their block",
+          row.name, spec.block);
+  require(spec.block % 8 == 0 && spec.block >= 0 && spec.block <= 128,
+          "{}: block={}; allowed: multiples of 8 from 8 to 128, or 0 for the format's own", row.name,
+          spec.block);
+}
+
+/// What the options ask of the convention.
+void validate_convention(const QuantSpec& spec, const Format& row) {
+  const ConventionRow* rules = find_convention(spec.convention, spec.format);
+  const std::string_view name = to_string(spec.convention);
+  require(rules != nullptr, "convention {} does not know {}; `minite formats --conventions` lists pairs",
+          name, row.name);
+  require(rules->outers.has(spec.outer), "{}: convention {} has no outer={}", row.name, name,
+          to_string(spec.outer));
+  require(rules->searches.has(spec.search), "{}: convention {} has no {}", row.name, name,
+          to_string(spec.search));
+  require(rules->tiles || spec.blocks == BlockShape::row, "{}: convention {} has no 2D blocks", row.name,
+          name);
+  const bool own = spec.convention == Convention::te;
+  require(own || (spec.rounding == Rounding::nearest && spec.rotation == Rotation::none),
+          "{}: sr and rht belong to convention te, not to {}", row.name, name);
+  require(own || spec.scale_max == 448 || rules->searches.has(ScaleSearch::four_six_mse),
+          "{}: convention {} maps the amax to 448, scale_max={} was asked for", row.name, name,
+          spec.scale_max);
 }
 
 }  // namespace
@@ -110,6 +183,8 @@ std::string_view to_string(OuterScale outer) { return kOuterNames[static_cast<si
 std::string_view to_string(Convention convention) {
   return kConventionNames[static_cast<size_t>(convention)];
 }
+std::string_view to_string(StoredGlobal global) { return kGlobalNames[static_cast<size_t>(global)]; }
+std::string_view to_string(Epilogue epilogue) { return kEpilogueNames[static_cast<size_t>(epilogue)]; }
 std::string_view to_string(BlockShape blocks) { return kBlockNames[static_cast<size_t>(blocks)]; }
 std::string_view to_string(ScaleSearch search) { return kSearchNames[static_cast<size_t>(search)]; }
 std::string_view to_string(Rounding rounding) { return kRoundingNames[static_cast<size_t>(rounding)]; }
@@ -119,14 +194,8 @@ bool QuantSpec::quantized() const { return minite::format(format).block != 0; }
 
 void QuantSpec::validate() const {
   const Format& row = minite::format(format);
-  require(row.outer_scale || outer == OuterScale::none, "{} has no outer scale, but outer={} was asked for",
-          row.name, to_string(outer));
-  const std::string options = option_words(*this);
-  require(options.empty() || row.outer_scale || options == ",2d", "{} does not know the options {}", row.name,
-          options.empty() ? "" : options.substr(1));
-  require(blocks == BlockShape::row || row.block > 0, "{} has no blocks, but 2D blocks were asked for",
-          row.name);
-  require(scale_max == 448 || scale_max == 256, "{}: scale_max={}; allowed: 448, 256", row.name, scale_max);
+  validate_format(*this, row);
+  if (quantized()) validate_convention(*this, row);
   // Transformer Engine refuses these pairs, too.
   const bool searches = search != ScaleSearch::amax;
   require(blocks == BlockShape::row || outer != OuterScale::row,
@@ -138,21 +207,27 @@ void QuantSpec::validate() const {
           to_string(search));
 }
 
+int QuantSpec::block_size() const { return block != 0 ? block : minite::format(format).block; }
+
 int64_t QuantSpec::stored_cols(int64_t cols) const {
   return rotation == Rotation::none ? cols : round_up(cols, kRotationPoints);
 }
 
 std::string to_string(const QuantSpec& spec) {
   const Format& row = format(spec.format);
-  const std::string options = option_words(spec);
-  if (!row.outer_scale) return std::string(row.name) + (options.empty() ? "" : "[" + options.substr(1) + "]");
+  std::string options = option_words(spec);
+  if (!row.outer_scale) {
+    if (spec.convention != Convention::te)
+      options = fmt::format(",{}{}", to_string(spec.convention), options);
+    return std::string(row.name) + (options.empty() ? "" : "[" + options.substr(1) + "]");
+  }
   return fmt::format("{}[{},outer={}{}]", row.name, to_string(spec.convention), to_string(spec.outer),
                      options);
 }
 
 int64_t QTensor::code_stride() const { return (cols * format(spec.format).bits + 7) / 8; }
 int64_t QTensor::scale_stride() const {
-  const int block = format(spec.format).block;
+  const int block = spec.block_size();
   return block == 0 ? 0 : (cols + block - 1) / block;
 }
 int64_t QTensor::outer_count() const {
@@ -168,6 +243,15 @@ int64_t QTensor::outer_count() const {
   return 0;
 }
 
+float QTensor::stored_global(int64_t row) const {
+  if (outer_count() == 0) return 1.0f;
+  const int64_t i = spec.outer == OuterScale::row ? row : 0;
+  const float* stored = stores(spec, StoredGlobal::amax)         ? amax
+                        : stores(spec, StoredGlobal::reciprocal) ? reciprocal
+                                                                 : outer;
+  return stored[i];
+}
+
 QTensor QTensor::slice_rows(int64_t begin, int64_t count) const {
   QTensor q = *this;
   q.rows = count;
@@ -176,6 +260,7 @@ QTensor QTensor::slice_rows(int64_t begin, int64_t count) const {
   if (spec.outer == OuterScale::row) {
     q.outer += begin;
     q.amax += begin;
+    if (q.reciprocal != nullptr) q.reciprocal += begin;
   }
   return q;
 }
@@ -185,8 +270,7 @@ int64_t QTensor::bytes(const QuantSpec& spec, int64_t rows, int64_t cols) {
   q.spec = spec;
   q.rows = rows;
   q.cols = cols;
-  const Parts parts = part_bytes(q);
-  return parts.codes + parts.scales + 2 * parts.outer;
+  return part_bytes(q).total();
 }
 
 QTensor QTensor::place(const QuantSpec& spec, int64_t rows, int64_t cols, void* memory) {
@@ -201,6 +285,8 @@ QTensor QTensor::place(const QuantSpec& spec, int64_t rows, int64_t cols, void* 
   if (parts.outer != 0) {
     q.outer = reinterpret_cast<float*>(p + parts.codes + parts.scales);
     q.amax = reinterpret_cast<float*>(p + parts.codes + parts.scales + parts.outer);
+    if (parts.reciprocal != 0)
+      q.reciprocal = reinterpret_cast<float*>(p + parts.codes + parts.scales + 2 * parts.outer);
   }
   return q;
 }

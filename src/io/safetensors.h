@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/atomic_file.h"
 #include "io/mapped_file.h"
 
 namespace minite::io {
@@ -125,6 +126,30 @@ struct TensorShape {
   StoredType type = StoredType::f32;
   std::vector<int64_t> shape;
 };
+/// A file whose tensors are put one by one in any order, each once, so that one tensor at a time is in
+/// memory. The same bytes as write_safetensors() of all of them.
+class SafetensorsWriter {
+ public:
+  /// Errors: as write_safetensors().
+  SafetensorsWriter(const std::filesystem::path& path, const std::map<std::string, TensorShape>& shapes,
+                    const Metadata& metadata = {});
+  /// Writes the tensor `name`. Errors: internal when it was not announced or was put before; invalid_argument
+  /// when the size is not that of its shape; io.
+  void put(const std::string& name, std::span<const std::byte> bytes);
+  /// Makes the file appear. Error: internal when a tensor was not put.
+  void commit();
+
+ private:
+  struct Place {
+    TensorShape shape;
+    uint64_t begin = 0;
+    int64_t bytes = 0;
+    bool done = false;
+  };
+  std::map<std::string, Place> places_;
+  AtomicFile file_;
+};
+
 /// Returns the bytes of the tensor `name`; the span must live until the next call.
 using TensorSource = std::function<std::span<const std::byte>(const std::string& name)>;
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/atomic_file.h"
 #include "core/fail.h"
 #include "core/utf8.h"
 #include "io/safetensors.h"
@@ -61,29 +60,53 @@ std::string header_text(const std::vector<Slot>& slots, const Metadata& metadata
   return text;
 }
 
-void write_length(AtomicFile& file, uint64_t length) {
+/// The length of the header as the file begins with it.
+std::string length_bytes(uint64_t length) {
   std::string bytes(8, '\0');
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(length >> (8 * i));
-  file.write(bytes);
+  return bytes;
 }
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, const std::map<std::string, TensorShape>& shapes,
-                       const TensorSource& source, const Metadata& metadata) {
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
+                                     const std::map<std::string, TensorShape>& shapes,
+                                     const Metadata& metadata)
+    : file_(path) {
   const std::vector<Slot> slots = file_order(shapes);
   const std::string header = header_text(slots, metadata);
-  AtomicFile file(path);
-  write_length(file, header.size());
-  file.write(header);
+  uint64_t at = 8 + header.size();
   for (const Slot& slot : slots) {
-    const auto bytes = source(*slot.name);
-    require(static_cast<int64_t>(bytes.size()) == slot.bytes,
-            "tensor \"{}\" has {} bytes for {} [{}], which needs {}", printable(*slot.name), bytes.size(),
-            stored_type(slot.shape->type).name, fmt::join(slot.shape->shape, ", "), slot.bytes);
-    file.write({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    places_[*slot.name] = {*slot.shape, at, slot.bytes, false};
+    at += static_cast<uint64_t>(slot.bytes);
   }
-  file.commit();
+  file_.write_at(0, length_bytes(header.size()) + header);
+}
+
+void SafetensorsWriter::put(const std::string& name, std::span<const std::byte> bytes) {
+  const auto it = places_.find(name);
+  if (it == places_.end() || it->second.done)
+    fail(ErrorCode::internal, "tensor \"{}\" was not announced, or was put twice", printable(name));
+  Place& place = it->second;
+  require(static_cast<int64_t>(bytes.size()) == place.bytes,
+          "tensor \"{}\" has {} bytes for {} [{}], which needs {}", printable(name), bytes.size(),
+          stored_type(place.shape.type).name, fmt::join(place.shape.shape, ", "), place.bytes);
+  file_.write_at(place.begin, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  place.done = true;
+}
+
+void SafetensorsWriter::commit() {
+  for (const auto& [name, place] : places_) {
+    if (!place.done) fail(ErrorCode::internal, "tensor \"{}\" was never put", printable(name));
+  }
+  file_.commit();
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::map<std::string, TensorShape>& shapes,
+                       const TensorSource& source, const Metadata& metadata) {
+  SafetensorsWriter writer(path, shapes, metadata);
+  for (const Slot& slot : file_order(shapes)) writer.put(*slot.name, source(*slot.name));
+  writer.commit();
 }
 
 void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors,

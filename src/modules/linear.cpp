@@ -62,11 +62,15 @@ GemmPlan Linear::wgrad_plan(int64_t rows) const {
                    Policy{Policy::Kind::fastest, {}}, resolved_.module.name + " wgrad");
 }
 
-Noise Linear::noise(const Context& ctx, Pass pass) const {
+Noise linear_noise(const std::string& name, uint8_t product, uint64_t seed) {
   // FNV-1a of the module's name; the low bits count the pass and, in wgrad, the group.
   uint64_t hash = 0xCBF29CE484222325u;
-  for (const char c : resolved_.module.name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3u;
-  return {ctx.noise, (hash << 32) | (uint64_t{static_cast<uint8_t>(pass)} << 31)};
+  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3u;
+  return {seed, (hash << 32) | (uint64_t{product} << 31)};
+}
+
+Noise Linear::noise(const Context& ctx, Pass pass) const {
+  return linear_noise(resolved_.module.name, static_cast<uint8_t>(pass), ctx.noise);
 }
 
 void Linear::forward(const Context& ctx, const TensorView& x, const LinearWeights& w, const TensorView& y,

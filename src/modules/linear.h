@@ -33,6 +33,10 @@ struct LinearNeeds {
   explicit LinearNeeds(const QLinearParams& params);
 };
 
+/// Random bits of stochastic rounding of dy in one backward product of the module `name`, apart from those of
+/// every other module. `product` is 0 for dgrad, 1 for wgrad.
+[[nodiscard]] Noise linear_noise(const std::string& name, uint8_t product, uint64_t seed);
+
 class Linear {
  public:
   /// Plans the three products. `compute` is the dtype of activations. Throws when the backend cannot run one

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "minite/convention.h"
 #include "minite/format.h"
 #include "minite/kv_format.h"
 #include "minite/tensor.h"
@@ -100,12 +101,13 @@ struct Operand {
 enum class Output : uint8_t { overwrite, accumulate };
 
 /// y[M,N] = epilogue(a[M,K] b[N,K]^T): acc, times a's outer scale of the row, times b's outer scale of the
-/// column, plus bias, plus y when accumulating; one rounding to y's dtype.
+/// column (or as `epilogue` says), plus bias, plus y when accumulating; one rounding to y's dtype.
 struct GemmArgs {
   Operand a, b;
   TensorView bias;  ///< [1, N] f32 (f64 for a f64 y) or absent
   TensorView y;     ///< [M, N]; must not overlap the operands
   Output output = Output::overwrite;
+  Epilogue epilogue = Epilogue::minite;  ///< te: both operands are NVFP4 with outer amaxes, y is bf16 or f32
 };
 
 // --- norm, rope, attention -------------------------------------------------------------------------

@@ -24,6 +24,20 @@ void check_operand(std::string_view name, const Operand& x, FormatId planned, in
   require(x.depth() == depth, "qgemm: {} has K={}, planned for K={}", name, x.depth(), depth);
 }
 
+/// The reference's epilogue multiplies by amaxes, which both operands must hold.
+void check_epilogue(const GemmProblem& planned, const GemmArgs& args) {
+  require(args.epilogue == planned.epilogue, "qgemm: epilogue {}, planned for {}", to_string(args.epilogue),
+          to_string(planned.epilogue));
+  if (args.epilogue == Epilogue::minite) return;
+  for (const auto& [name, x] : {std::pair{"a", &args.a}, std::pair{"b", &args.b}}) {
+    require(x->quantized() && x->q.outer_count() > 0 && x->q.amax != nullptr,
+            "qgemm: epilogue te needs outer amaxes, but {} is {}; use nvfp4 with an outer scale, or epilogue "
+            "minite",
+            name, x->quantized() ? to_string(x->q.spec) : std::string(format(x->format()).name));
+  }
+  require(args.y.dtype != DType::f64, "qgemm: epilogue te rounds in FP32, but y is f64");
+}
+
 }  // namespace
 
 void quantize(const Context& ctx, const QuantizeArgs& args) {
@@ -48,6 +62,7 @@ void gemm(const Context& ctx, const GemmPlan& plan, const GemmArgs& args) {
   check_operand("a", args.a, p.a, p.k);
   check_operand("b", args.b, p.b, p.k);
   require(args.b.rows() == p.n, "qgemm: b has {} rows, planned for N={}", args.b.rows(), p.n);
+  check_epilogue(p, args);
   check_shape("qgemm", "y", args.y, args.a.rows(), p.n, p.y);
   check_optional("qgemm", "bias", args.bias, 1, p.n, accumulator(p.y));
   check_scratch("qgemm", ctx.scratch, plan.scratch(args.y.rows, ctx.pool->threads()));

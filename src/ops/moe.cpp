@@ -161,6 +161,8 @@ void group_quantize(const Context& ctx, const GroupQuantizeArgs& args) {
 }
 
 void group_gemm(const Context& ctx, const GemmPlan& plan, const GroupGemmArgs& args) {
+  require(plan.problem.epilogue == Epilogue::minite, "group_qgemm: epilogue {} is for single products",
+          to_string(plan.problem.epilogue));
   check_groups("group_qgemm", args.groups, args.a.rows());
   check_count("group_qgemm", "b", args.b.size(), args.groups.count());
   require(args.a.along == Orientation::rows, "group_qgemm: a must be packed along rows");

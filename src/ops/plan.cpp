@@ -28,9 +28,11 @@ std::string to_string(const Policy& policy) {
 
 std::string to_string(const GemmPlan& plan) {
   const GemmProblem& p = plan.problem;
-  return fmt::format("{} {}: {} x {} -> {}, N={} K={}, {}, {}", plan.table->name, plan.support.kernel,
-                     format(p.a).name, format(p.b).name, dtype_name(p.y), p.n, p.k, plan.support.order,
-                     plan.support.row_invariant ? "row invariant" : "depends on the batch");
+  return fmt::format(
+      "{} {}: {} x {} -> {}, N={} K={}, {}, {}{}", plan.table->name, plan.support.kernel, format(p.a).name,
+      format(p.b).name, dtype_name(p.y), p.n, p.k, plan.support.order,
+      plan.support.row_invariant ? "row invariant" : "depends on the batch",
+      p.epilogue == Epilogue::minite ? "" : fmt::format(", epilogue {}", to_string(p.epilogue)));
 }
 
 GemmPlan plan_gemm(const OpTable& table, const GemmProblem& problem, const Policy& policy,

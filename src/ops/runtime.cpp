@@ -26,11 +26,12 @@ struct Runtime::State {
 };
 
 namespace {
-void multiply(Runtime::State& state, const Operand& a, const Operand& b, const TensorView& y) {
-  const GemmProblem problem{a.format(), b.format(), y.dtype, b.rows(), a.depth()};
+void multiply(Runtime::State& state, const Operand& a, const Operand& b, const TensorView& y,
+              Epilogue epilogue = Epilogue::minite) {
+  const GemmProblem problem{a.format(), b.format(), y.dtype, b.rows(), a.depth(), epilogue};
   const GemmPlan plan = plan_gemm(state.table, problem, Policy{}, "qgemm");
   const Context ctx = state.context(plan.scratch(a.rows(), state.pool.threads()));
-  ops::gemm(ctx, plan, {a, b, {}, y, Output::overwrite});
+  ops::gemm(ctx, plan, {a, b, {}, y, Output::overwrite, epilogue});
 }
 
 void multiply_groups(Runtime::State& state, const Operand& a, std::span<const int32_t> offset,
@@ -77,6 +78,9 @@ void dequantize(Runtime& runtime, const QTensor& q, const TensorView& y) {
 }
 void qgemm(Runtime& runtime, const QTensor& a, const QTensor& b, const TensorView& y) {
   multiply(runtime.state(), Operand::of(a), Operand::of(b), y);
+}
+void qgemm(Runtime& runtime, const QTensor& a, const QTensor& b, const TensorView& y, Epilogue epilogue) {
+  multiply(runtime.state(), Operand::of(a), Operand::of(b), y, epilogue);
 }
 void qgemm(Runtime& runtime, const TensorView& a, const QTensor& b, const TensorView& y) {
   multiply(runtime.state(), Operand::of(a), Operand::of(b), y);

@@ -34,6 +34,7 @@ struct Product {
   DType y = DType::bf16;
   bool bias = false;
   Output output = Output::overwrite;
+  Epilogue epilogue = Epilogue::minite;
 };
 
 void product(Trial& trial, const Product& p, int64_t m, int64_t n, int64_t k) {
@@ -44,7 +45,8 @@ void product(Trial& trial, const Product& p, int64_t m, int64_t n, int64_t k) {
   args.y = p.output == Output::accumulate ? trial.space.input("y", p.y, m, n, Fill::normal, 5)
                                           : trial.space.output("y", p.y, m, n, 5);
   args.output = p.output;
-  const GemmProblem problem{p.a.spec.format, p.b.spec.format, p.y, n, k};
+  args.epilogue = p.epilogue;
+  const GemmProblem problem{p.a.spec.format, p.b.spec.format, p.y, n, k, p.epilogue};
   const Support support = trial.op.supports_gemm(problem);
   ASSERT_TRUE(support.ok) << support.reason;
   trial.op.gemm(args, trial.exec(trial.op.gemm_scratch(problem, m, trial.pool.threads())));
@@ -62,6 +64,13 @@ const std::vector<Product> kProducts = {
     {{nvfp4(OuterScale::none), kRows, Fill::sparse},
      {nvfp4(OuterScale::none), kRows, Fill::ties},
      DType::f32},
+    {{nvfp4(OuterScale::tensor)},
+     {nvfp4(OuterScale::tensor)},
+     DType::f32,
+     false,
+     Output::overwrite,
+     Epilogue::te},
+    {{nvfp4(OuterScale::row)}, {nvfp4(OuterScale::row)}, DType::bf16, true, Output::accumulate, Epilogue::te},
     {{kBf16}, {kBf16}},
     {{kBf16}, {kBf16, kColumns}},
     {{kBf16, kColumns}, {kBf16}, DType::f32, false, Output::accumulate},
@@ -84,6 +93,13 @@ const std::vector<Product> kProducts = {
      true,
      Output::accumulate},
     {{sim(FormatId::sim_e5m1_e8m0), kRows, Fill::wide}, {kBf16}},
+    // MX formats and blocks of other sizes, by decode.
+    {{sim(FormatId::mxfp4)}, {sim(FormatId::mxfp4)}, DType::f32},
+    {{sim(FormatId::mxfp8_e5m2)}, {sim(FormatId::mxfp8)}, DType::f32},
+    {{kBf16}, {sim(FormatId::mxfp4)}},
+    {{{.format = FormatId::sim_e2m2, .block = 8}}, {{.format = FormatId::sim_e3m1, .block = 40}}, DType::f32},
+    {{{.format = FormatId::nvfp4, .convention = Convention::ggml}}, {nvfp4(OuterScale::tensor)}, DType::f32},
+    {{{.format = FormatId::mxfp4, .convention = Convention::ggml}}, {kBf16}, DType::f32},
     {{kFp32}, {kFp32}, DType::f32},
     {{kFp32, kColumns}, {kFp32, kColumns}, DType::f32, true, Output::accumulate},
 };

@@ -1,6 +1,7 @@
 // quantize, dequantize and the fused producers of codes.
 #include "backends/ref/table.h"
 #include "conformance/conformance.h"
+#include "minite/convention.h"
 #include "minite/error.h"
 #include "support/norms.h"
 
@@ -20,6 +21,29 @@ bool valid(const QuantSpec& spec) {
   }
 }
 
+/// Every convention but te on every format that it knows, with every search.
+void add_conventions(std::vector<QuantSpec>& specs) {
+  for (const ConventionRow& row : conventions()) {
+    if (row.id == Convention::te) continue;
+    for (const Format& each : formats()) {
+      if (!row.formats.has(each.id)) continue;
+      for (const auto outer : {OuterScale::none, OuterScale::tensor, OuterScale::row}) {
+        for (const auto search : {ScaleSearch::amax, ScaleSearch::amax4, ScaleSearch::four_six_mse,
+                                  ScaleSearch::four_six_abs_max}) {
+          const QuantSpec spec{.format = each.id, .outer = outer, .convention = row.id, .search = search};
+          if (valid(spec)) specs.push_back(spec);
+        }
+      }
+    }
+  }
+}
+/// Simulated formats with blocks of other sizes.
+void add_blocks(std::vector<QuantSpec>& specs) {
+  for (const int16_t block : {int16_t{8}, int16_t{24}, int16_t{32}, int16_t{128}}) {
+    specs.push_back({.format = FormatId::sim_e2m2, .block = block});
+    specs.push_back({.format = FormatId::sim_e3m1_e8m0, .block = block});
+  }
+}
 /// Every block format plain, and every option of NVFP4 that may meet.
 std::vector<QuantSpec> all_specs() {
   std::vector<QuantSpec> specs;
@@ -38,6 +62,8 @@ std::vector<QuantSpec> all_specs() {
       }
     }
   }
+  add_conventions(specs);
+  add_blocks(specs);
   return specs;
 }
 const std::vector<QuantSpec> kSpecs = all_specs();
@@ -129,6 +155,7 @@ TEST_P(Quantize, DequantizeEveryByte) {
           for (int64_t i = 0; i < q.outer_count(); ++i) {
             q.amax[i] = static_cast<float>(trial.space.below(1000)) * 0.013f;
             q.outer[i] = q.amax[i] / 2688.0f;
+            if (q.reciprocal != nullptr) q.reciprocal[i] = 2688.0f / q.amax[i];
           }
           trial.op.dequantize({q, trial.space.output("y", dtype, shape.rows, shape.cols, 3)}, trial.exec());
         });

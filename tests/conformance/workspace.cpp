@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "formats/codecs.h"
+#include "minite/convention.h"
 
 namespace minite::conformance {
 namespace {
@@ -138,6 +139,9 @@ QTensor Workspace::codes(const char* name, const QuantSpec& spec, int64_t rows, 
   if (const int64_t n = q.outer_count(); n > 0) {
     q.outer = reinterpret_cast<float*>(add((base + ".outer").c_str(), Kind::f32, 1, n, 4));
     q.amax = reinterpret_cast<float*>(add((base + ".amax").c_str(), Kind::f32, 1, n, 4));
+    const ConventionRow* convention = find_convention(spec.convention, spec.format);
+    if (convention != nullptr && convention->global == StoredGlobal::reciprocal)
+      q.reciprocal = reinterpret_cast<float*>(add((base + ".reciprocal").c_str(), Kind::f32, 1, n, 4));
   }
   return q;
 }

@@ -1,22 +1,18 @@
 // Codes, block scales, amaxes and decoded values of Transformer Engine's reference quantizer, byte for byte,
 // on every backend that runs here. tests/golden/README.md says where the vectors come from; `test_golden
 // --te=FILE` checks another file of the same keys (FAMILY/DTYPE/SHAPE/PATTERN/FIELD).
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <cstring>
 #include <map>
 #include <set>
 
 #include "backends/registry.h"
-#include "core/memory.h"
-#include "io/safetensors.h"
+#include "golden/golden.h"
 #include "ops/ops.h"
 
 namespace minite {
-std::string g_te_file = MINITE_SOURCE_DIR "/tests/golden/transformer_engine.safetensors";
-
 namespace {
+
+using golden::Bytes;
+using golden::view_of;
 
 struct Family {
   const char* name;
@@ -53,46 +49,9 @@ constexpr Family kFamilies[] = {
 /// "row1d/bf16/16x16/boundary" of "row1d/bf16/16x16/boundary/codes".
 std::string case_of(const std::string& key) { return key.substr(0, key.rfind('/')); }
 
-TensorView view_of(const io::TensorInfo& t, Buffer& memory) {
-  memory = Buffer(static_cast<int64_t>(t.bytes.size()));
-  std::memcpy(memory.data(), t.bytes.data(), t.bytes.size());
-  const DType dtype = t.type == io::StoredType::bf16 ? DType::bf16 : DType::f32;
-  return {memory.data(), dtype, t.shape[0], t.shape[1]};
-}
-
-/// How bytes are compared. E4M3 has two NaNs, 0x7F and 0xFF; which one the reference wrote depends on whether
-/// its vector or its tail loop handled the element (one file holds both in one tensor), so they count as
-/// equal.
-enum class Bytes : uint8_t { exact, e4m3_nan };
-
-/// First byte that differs from the stored tensor, described; "" when all agree. Rows of the stored tensor
-/// past ours (padding) are ignored.
-std::string first_difference(const io::TensorInfo& want, const void* got, int64_t bytes, Bytes how) {
-  const auto* a = reinterpret_cast<const uint8_t*>(want.bytes.data());
-  const auto* b = static_cast<const uint8_t*>(got);
-  for (int64_t i = 0; i < bytes; ++i) {
-    const bool both_nan = how == Bytes::e4m3_nan && (a[i] & 0x7F) == 0x7F && (b[i] & 0x7F) == 0x7F;
-    if (a[i] != b[i] && !both_nan)
-      return "byte " + std::to_string(i) + ": " + std::to_string(b[i]) + ", expected " + std::to_string(a[i]);
-  }
-  return {};
-}
-
-/// FP32 values; NaN equals NaN, and the sign of zero does not count.
-std::string first_float_difference(const io::TensorInfo& want, const float* got) {
-  for (int64_t i = 0; i < want.count(); ++i) {
-    float expected;
-    std::memcpy(&expected, want.bytes.data() + i * 4, 4);
-    if (expected == got[i] || (std::isnan(expected) && std::isnan(got[i]))) continue;
-    return "element " + std::to_string(i) + ": " + std::to_string(got[i]) + ", expected " +
-           std::to_string(expected);
-  }
-  return {};
-}
-
 class TransformerEngine : public ::testing::Test {
  protected:
-  io::SafetensorsFile file_{g_te_file};
+  io::SafetensorsFile file_{golden::files.te};
   ThreadPool pool_{2};
   int compared_ = 0;
 
@@ -104,7 +63,7 @@ class TransformerEngine : public ::testing::Test {
   void check_bytes(const std::string& key, const void* got, int64_t bytes, Bytes how = Bytes::exact) {
     const io::TensorInfo* want = find(key);
     if (want == nullptr) return;
-    EXPECT_EQ(first_difference(*want, got, bytes, how), "") << key;
+    EXPECT_EQ(golden::first_difference(want->bytes.data(), got, bytes, how), "") << key;
     ++compared_;
   }
 
@@ -121,14 +80,16 @@ class TransformerEngine : public ::testing::Test {
                 spec.format == FormatId::nvfp4 ? Bytes::e4m3_nan : Bytes::exact);
     const io::TensorInfo* amax = find(name + "/amax" + suffix);
     if (amax != nullptr) {
-      EXPECT_EQ(first_float_difference(*amax, q.amax), "") << name << " amax" << suffix;
+      EXPECT_EQ(golden::first_float_difference(golden::floats_of(*amax).data(), q.amax, amax->count()), "")
+          << name << " amax" << suffix;
       ++compared_;
     }
     const io::TensorInfo* deq = suffix.empty() ? find(name + "/deq") : nullptr;
     if (deq == nullptr) return;
     std::vector<float> y(static_cast<size_t>(m * k));
     ops::dequantize(ctx, {q, TensorView(y.data(), m, k)});
-    EXPECT_EQ(first_float_difference(*deq, y.data()), "") << name << " deq";
+    EXPECT_EQ(golden::first_float_difference(golden::floats_of(*deq).data(), y.data(), deq->count()), "")
+        << name << " deq";
     ++compared_;
   }
 
@@ -200,12 +161,3 @@ TEST_F(TransformerEngine, EveryByteOnEveryBackend) {
 
 }  // namespace
 }  // namespace minite
-
-int main(int argc, char** argv) {
-  ::testing::InitGoogleTest(&argc, argv);
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view arg = argv[i];
-    if (arg.starts_with("--te=")) minite::g_te_file = std::string(arg.substr(5));
-  }
-  return RUN_ALL_TESTS();
-}

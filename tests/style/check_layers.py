@@ -22,13 +22,13 @@ ROOMS = {
     "rl": {"core", "formats", "recipes", "ops", "backends/registry.h", "model", "learn", "sample", "tasks", "io"},
     "io": {"core", "formats"},
     "diagnostics": {"core", "io"},
-    "cli": {"core", "formats", "recipes", "ops", "backends", "model", "learn", "sample", "tasks", "rl", "io",
+    "cli": {"core", "formats", "recipes", "ops", "backends", "modules", "model", "learn", "sample", "tasks", "rl", "io",
             "diagnostics"},
 }
 
 # Public header -> the room that implements it.
 HEADERS = {
-    "error.h": "core", "tensor.h": "core", "version.h": "core", "format.h": "formats", "kv_format.h": "formats", "recipe.h": "recipes",
+    "error.h": "core", "tensor.h": "core", "version.h": "core", "format.h": "formats", "convention.h": "formats", "kv_format.h": "formats", "recipe.h": "recipes",
     "ops.h": "ops", "model.h": "model", "routes.h": "model", "rl.h": "rl",
 }
 

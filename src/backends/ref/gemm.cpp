@@ -48,8 +48,12 @@ template <class T>
 void store(const GemmArgs& args, int64_t m, int64_t n, Acc<T> acc) {
   using A = Acc<T>;
   A y = acc;
-  if (args.a.quantized() && args.a.q.outer != nullptr) y = y * static_cast<A>(args.a.q.outer_of(m));
-  if (args.b.quantized() && args.b.q.outer != nullptr) y = y * static_cast<A>(args.b.q.outer_of(n));
+  if (args.epilogue == Epilogue::te) {
+    y = y * static_cast<A>(te_alpha(args.a.q, m, args.b.q, n));
+  } else {
+    if (args.a.quantized() && args.a.q.outer != nullptr) y = y * static_cast<A>(args.a.q.outer_of(m));
+    if (args.b.quantized() && args.b.q.outer != nullptr) y = y * static_cast<A>(args.b.q.outer_of(n));
+  }
   if (!args.bias.empty()) y = y + args.bias.as<const A>()[n];
   T* out = args.y.row<T>(m) + n;
   if (args.output == Output::accumulate) y = y + load(*out);

@@ -1,6 +1,7 @@
 #pragma once
-// quantize / dequantize, convention `te` for NVFP4 (Transformer Engine's reference quantizer), the round-up
-// rule for MXFP8 and a plain simulation for the other elements. fl() is one FP32 operation.
+// quantize / dequantize: convention `te` for NVFP4 (Transformer Engine's reference quantizer) and a plain
+// simulation for other elements are here; MX formats and the other conventions of NVFP4 follow the rules of
+// formats/mx_rules.h and formats/nvfp4_rules.h (convention.cpp). fl() is one FP32 operation.
 //
 //   NVFP4, R = 6 * scale_max (2688 or 1536):
 //   A     = max |x| over the outer scale's domain (NaN if any element is NaN)
@@ -20,7 +21,7 @@
 //   rht:    z_c = bf16(fl(0.25 * sum_r (-1)^popcount(r & c) s_r x_r)) over 16 elements, s_r = -1 where bit r
 //   of
 //           0xD7E8 is set; the sum is butterflies of strides 1, 2, 4, 8 in FP32. z takes the place of x.
-// MXFP8: b = E8M0(fl(a_blk * fl(1/448))) rounded up, code = E4M3(fl(x * 2^(127-b))), NaN is always 0x7F.
+// MX:    b = E8M0(fl(a_blk * fl(1/max))) rounded up, code = element(fl(x * 2^(127-b))), NaN is always 0x7F.
 // sim:   t = fl(a_blk / max), d = E4M3(t) or E8M0(t) rounded up, code = ExMy(fl(x / d)), decode q * d. An
 // E4M3
 //        scale can underflow to 0: zeros of such a block become NaN (0/0), other values saturate and decode
@@ -35,17 +36,21 @@ namespace minite::ref {
 inline constexpr float kFloatMax = 3.40282346638528859812e+38f;
 inline constexpr float kSixth = 0x1.555556p-3f;  // fl(1/6) = 0x3E2AAAAB
 
-/// max |x| with NaN propagated: the bit patterns of magnitudes order like the magnitudes, NaN on top.
+/// Whether a NaN makes the amax NaN or is passed over.
+enum class Nan : uint8_t { counts, skipped };
+
+/// max |x|: the bit patterns of magnitudes order like the magnitudes, NaN on top.
 class Amax {
  public:
+  explicit Amax(Nan nan = Nan::counts) : limit_(nan == Nan::counts ? 0x7FFFFFFFu : 0x7F800000u) {}
   MINITE_INLINE void add(float x) {
     const uint32_t m = std::bit_cast<uint32_t>(x) & 0x7FFFFFFFu;
-    bits_ = m > bits_ ? m : bits_;
+    bits_ = m > bits_ && m <= limit_ ? m : bits_;
   }
   [[nodiscard]] MINITE_INLINE float value() const { return std::bit_cast<float>(bits_); }
 
  private:
-  uint32_t bits_ = 0;
+  uint32_t bits_ = 0, limit_;
 };
 
 /// min(x, FMAX) that keeps NaN.
@@ -53,6 +58,12 @@ MINITE_INLINE float clamp_finite(float x) { return x > kFloatMax ? kFloatMax : x
 
 /// What the outer amax maps to: 6 * scale_max.
 MINITE_INLINE float nvfp4_range(const QuantSpec& spec) { return 6.0f * static_cast<float>(spec.scale_max); }
+
+/// Multiplier of an accumulator under Epilogue::te.
+MINITE_INLINE float te_alpha(const QTensor& a, int64_t row, const QTensor& b, int64_t col) {
+  const float range = nvfp4_range(a.spec) * nvfp4_range(b.spec);
+  return a.amax_of(row) * b.amax_of(col) / range;
+}
 
 /// Outer encode scale of NVFP4 from the amax of its domain.
 MINITE_INLINE float nvfp4_encode_scale(float amax, float range) {
@@ -85,6 +96,8 @@ MINITE_INLINE std::array<uint32_t, 4> rounding_noise(const Noise& noise, int64_t
 
 void quantize(const QuantizeArgs& args);
 void dequantize(const DequantizeArgs& args);
+/// Rows [begin, end) alone.
+void dequantize_rows(const DequantizeArgs& args, int64_t begin, int64_t end);
 
 /// Code times block scale of element (r, c), without the outer scale: exact in FP32 for NVFP4.
 float decode_element(const QTensor& q, int64_t r, int64_t c);

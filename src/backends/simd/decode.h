@@ -1,12 +1,20 @@
 #pragma once
 // Rows of operands as FP32: codes times block scales, without the outer scale. Every value equals
 // ref::decode_element (NaN for NaN).
+#include "backends/ref/quantize.h"
 #include "backends/simd/vec_int.h"
 #include "formats/codecs.h"
 #include "formats/sim.h"
 #include "minite/format.h"
 
 namespace minite::simd::MINITE_ISA {
+
+/// Whether codes are made and decoded by the vector bodies here; other specs take the reference's rows.
+inline bool in_lanes(const QuantSpec& spec) {
+  if (spec.convention != Convention::te) return false;
+  if (spec.format == FormatId::nvfp4 || spec.format == FormatId::mxfp8) return true;
+  return format(spec.format).simulated && spec.block_size() == format(spec.format).block;
+}
 
 /// E2M1 by code; entry 8 + i is the negative of entry i.
 alignas(64) inline constexpr float kE2M1[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
@@ -82,11 +90,25 @@ MINITE_INLINE void decode_sim_row(const Format& format, const uint8_t* codes, co
   });
 }
 
+/// Whether decode_row has a vector body: operands of products carry no outer scale, so most conventions
+/// agree.
+inline bool operand_in_lanes(const QuantSpec& spec) {
+  if (spec.convention == Convention::ggml || spec.format == FormatId::mxfp8_e5m2) return false;
+  return spec.block_size() == format(spec.format).block;
+}
+
 /// Columns [col_begin, col_end) of row `row`; col_begin is a multiple of 32. Writes exactly
 /// col_end - col_begin values.
 MINITE_INLINE void decode_row(const QTensor& q, int64_t row, int64_t col_begin, int64_t col_end, float* out) {
+  if (!operand_in_lanes(q.spec)) {
+    for (int64_t c = col_begin; c < col_end; ++c) out[c - col_begin] = ref::decode_element(q, row, c);
+    return;
+  }
   const uint8_t* codes = q.codes + row * q.code_stride();
   const uint8_t* scales = q.block_scales + row * q.scale_stride();
+  if (q.spec.format == FormatId::mxfp4)
+    return decode_nvfp4(
+        codes, col_begin, col_end, [&](int64_t b) { return E8M0::decode(scales[b / 2]); }, out);
   if (q.spec.format == FormatId::mxfp8) return decode_mxfp8(codes, scales, col_begin, col_end, out);
   if (q.spec.format != FormatId::nvfp4)
     return decode_sim_row(format(q.spec.format), codes, scales, col_begin, col_end, out);

@@ -1,10 +1,18 @@
 #pragma once
 // The epilogue of every product: outer scales, bias, what y held, one rounding.
+#include "backends/ref/quantize.h"
 #include "backends/simd/decode.h"
 #include "backends/simd/tasks.h"
 #include "ops/args.h"
 
 namespace minite::simd::MINITE_ISA {
+
+/// Multipliers of the accumulators of columns [col, col + count) under Epilogue::te.
+MINITE_INLINE vf te_alphas(const GemmArgs& args, int64_t row, int64_t col, int64_t count) {
+  const QTensor &a = args.a.q, &b = args.b.q;
+  const vf ours(a.amax_of(row)), range(ref::nvfp4_range(a.spec) * ref::nvfp4_range(b.spec));
+  return ours * (b.spec.outer == OuterScale::row ? load_n(b.amax + col, count) : vf(b.amax[0])) / range;
+}
 
 template <class T>
 MINITE_INLINE void epilogue_row(const GemmArgs& args, int64_t row, int64_t col, int64_t n, const float* c) {
@@ -15,7 +23,12 @@ MINITE_INLINE void epilogue_row(const GemmArgs& args, int64_t row, int64_t col, 
   const float* bias = args.bias.empty() ? nullptr : args.bias.as<const float>() + col;
   T* y = args.y.row<T>(row) + col;
   for_lanes(n, [&](int64_t i, int64_t count) {
-    vf v = load(c + i) * s_row * (s_cols != nullptr ? load_n(s_cols + i, count) : s_all);
+    vf v = load(c + i);
+    if (args.epilogue == Epilogue::te) {
+      v = v * te_alphas(args, row, col + i, count);
+    } else {
+      v = v * s_row * (s_cols != nullptr ? load_n(s_cols + i, count) : s_all);
+    }
     if (bias != nullptr) v = v + load_n(bias + i, count);
     if (args.output == Output::accumulate) v = v + load_n(y + i, count);
     store_n(y + i, v, count);

@@ -1,5 +1,6 @@
 // quantize, dequantize and swiglu_quantize (formulas: backends/ref/quantize.h). The fused op always writes y
 // as well: a row's codes are made from its y while that is in cache.
+#include "backends/ref/convention.h"
 #include "backends/simd/kernels.h"
 #include "backends/simd/quantize_amax.h"
 #include "backends/simd/quantize_columns.h"
@@ -20,10 +21,22 @@ void quantize_rows(const QuantizeArgs& args, const Exec& exec, const Nvfp4Outer&
   });
 }
 
+/// Rules without a vector body: the reference's rows, spread over the threads.
+template <class T>
+void quantize_scalar_rows(const QuantizeArgs& args, const Exec& exec) {
+  const QTensor& out = args.out;
+  const bool shares = ref::shares_outer(out.spec);
+  const PeerOuter shared =
+      shares ? ref::store_outer(args, 0, shared_amax<T>(args.x, out.spec, exec)) : PeerOuter{};
+  for_rows(exec, out.rows, out.cols,
+           [&](int64_t begin, int64_t end) { ref::quantize_rows(args, shared, begin, end); });
+}
+
 template <class T>
 void quantize_typed(const QuantizeArgs& args, const Exec& exec) {
   const QTensor& out = args.out;
   if (out.rows == 0) return;
+  if (!in_lanes(out.spec)) return quantize_scalar_rows<T>(args, exec);
   const Nvfp4Outer outer = shares_outer(out) ? shared_outer<T>(args.x, out, exec) : Nvfp4Outer{};
   if (args.along == Orientation::rows) return quantize_rows<T>(args, exec, outer);
   // Tiles of columns by rows of x; a tile whose columns have scales of their own takes all rows.
@@ -67,6 +80,7 @@ void quantize(const QuantizeArgs& args, const Exec& exec) {
 void dequantize(const DequantizeArgs& args, const Exec& exec) {
   with_type("dequantize", args.y.dtype, [&](auto tag) {
     for_rows(exec, args.q.rows, args.q.cols, [&](int64_t begin, int64_t end) {
+      if (!in_lanes(args.q.spec)) return ref::dequantize_rows(args, begin, end);
       for (int64_t r = begin; r < end; ++r) dequantize_row(args.q, r, args.y.row<decltype(tag)>(r));
     });
   });

@@ -11,11 +11,11 @@ MINITE_INLINE void atomic_max(uint32_t& most, uint32_t value) {
   }
 }
 
-/// Amax of what the quantizer sees into the one outer scale of `out`.
+/// Amax of what the quantizer sees.
 template <class T>
-MINITE_INLINE Nvfp4Outer shared_outer(const TensorView& x, const QTensor& out, const Exec& exec) {
+MINITE_INLINE float shared_amax(const TensorView& x, const QuantSpec& spec, const Exec& exec) {
   uint32_t most = 0;
-  if (out.spec.rotation == Rotation::none) {
+  if (spec.rotation == Rotation::none) {
     for_rows(exec, x.rows, x.cols, [&](int64_t begin, int64_t end) {
       uint32_t mine = 0;
       for (int64_t r = begin; r < end; ++r) {
@@ -27,10 +27,16 @@ MINITE_INLINE Nvfp4Outer shared_outer(const TensorView& x, const QTensor& out, c
   } else {
     for_tasks(exec, ceil_div(x.cols, kLanes), [&](int64_t task, int) {
       const Strip<T> strip{x, task * kLanes, min64(kLanes, x.cols - task * kLanes)};
-      atomic_max(most, fold_max_u32(strip.seen_amax(out.spec)));
+      atomic_max(most, fold_max_u32(strip.seen_amax(spec)));
     });
   }
-  const float amax = std::bit_cast<float>(most);
+  return std::bit_cast<float>(most);
+}
+
+/// The same into the one outer scale of `out`.
+template <class T>
+MINITE_INLINE Nvfp4Outer shared_outer(const TensorView& x, const QTensor& out, const Exec& exec) {
+  const float amax = shared_amax<T>(x, out.spec, exec);
   const Nvfp4Outer outer = nvfp4_outer(amax, out.spec);
   out.amax[0] = amax;
   out.outer[0] = outer.s_dec;

@@ -230,9 +230,9 @@ MINITE_INLINE void quantize_row(const TensorView& x, int64_t r, const QTensor& o
 MINITE_INLINE bool shares_outer(const QTensor& out) {
   return out.spec.outer == OuterScale::tensor || out.spec.outer == OuterScale::expert;
 }
-/// Whether a row can be quantized as soon as it is there.
+/// Whether a row can be quantized in lanes as soon as it is there.
 MINITE_INLINE bool row_by_row(const QTensor& out) {
-  return !shares_outer(out) && out.spec.blocks == BlockShape::row;
+  return in_lanes(out.spec) && !shares_outer(out) && out.spec.blocks == BlockShape::row;
 }
 
 }  // namespace minite::simd::MINITE_ISA

@@ -1,0 +1,46 @@
+#include "formats/element_codes.h"
+
+#include "formats/codecs.h"
+
+namespace minite {
+namespace {
+
+template <int kExponent, int kMantissa>
+constexpr ElementCodes simulated() {
+  return {0x7F, static_cast<uint8_t>(ExMy<kExponent, kMantissa>::kMaxCode)};
+}
+
+}  // namespace
+
+ElementCodes element_codes(Element element) {
+  switch (element) {
+    case Element::e2m1:
+      return {0x7, 0x7};
+    case Element::e4m3:
+      return {0x7F, 0x7E};
+    case Element::e5m2:
+      return {0x7F, 0x7B};
+    case Element::e3m1:
+      return simulated<3, 1>();
+    case Element::e4m1:
+      return simulated<4, 1>();
+    case Element::e5m1:
+      return simulated<5, 1>();
+    case Element::e2m2:
+      return simulated<2, 2>();
+    case Element::e2m3:
+      return simulated<2, 3>();
+    case Element::e2m4:
+      return simulated<2, 4>();
+    default:
+      return {};
+  }
+}
+
+bool is_zero_scale(Element scale, uint8_t byte) { return scale == Element::e4m3 && (byte & 0x7F) == 0; }
+
+bool is_nan_scale(Element scale, uint8_t byte) {
+  return scale == Element::e8m0 ? byte == 0xFF : scale == Element::e4m3 && (byte & 0x7F) == 0x7F;
+}
+
+}  // namespace minite
