@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <ctime>
 #include <memory>
 #include <regex>
+#include <thread>
 
 #include "backends/registry.h"
 #include "backends/simd/isa_table.h"
@@ -46,6 +48,9 @@ constexpr Spec kSpecs[] = {
     {"gemv/w4a16/m1", Job::gemv, Rival::read_bandwidth, "auto", 0, 1, 16384, 8192, 0.60, 0.75},
     {"gemv/w4a16/m4", Job::gemv, Rival::read_bandwidth, "auto", 0, 4, 16384, 8192, 0, 0},
 };
+
+/// OpenBLAS's threads spin for a while after a product and would take cores from what follows.
+constexpr std::chrono::milliseconds kRivalSettles{400};
 
 constexpr QuantSpec kNvfp4{FormatId::nvfp4, OuterScale::row};
 constexpr double kPackedBytes = 0.5 + 1.0 / 16;  ///< an NVFP4 element
@@ -233,12 +238,16 @@ BenchRow measure(const Spec& spec, Bench& bench, const OpenBlas* blas, ReadProbe
   const auto ours = [&] { bench.ours(); };
   const auto theirs = [&] { bench.theirs(); };
   const int our_calls = calls_for(ours, threads), their_calls = rival ? calls_for(theirs, threads) : 0;
+  if (rival) std::this_thread::sleep_for(kRivalSettles);
   std::vector<double> mine, other, ratio, share;
   for (int round = 0; round < rounds; ++round) {
     const double read = probe();
     reads.push_back(read);
     mine.push_back(rate(ours, our_calls, bench.work(), threads));
-    if (rival) other.push_back(rate(theirs, their_calls, bench.work(), threads));
+    if (rival) {
+      other.push_back(rate(theirs, their_calls, bench.work(), threads));
+      std::this_thread::sleep_for(kRivalSettles);
+    }
     if (spec.rival == Rival::read_bandwidth) other.push_back(read);
     ratio.push_back(spec.rival == Rival::none ? mine.back() : other.empty() ? 0 : mine.back() / other.back());
     share.push_back(mine.back() / bench.work() * bench.bytes() / read);
