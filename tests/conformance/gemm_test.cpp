@@ -136,30 +136,63 @@ TEST_P(Gemm, DeepAndTall) {
 
 /// Codes and scales of any bytes: every E4M3 scale, NaN and negative ones, zeros and the extremes among them;
 /// bits past an odd last column are noise.
-QTensor any_bytes(Trial& trial, const char* name, int64_t rows, int64_t cols, bool extremes) {
-  const QTensor q = trial.space.codes(name, nvfp4(OuterScale::none), rows, cols);
-  constexpr uint8_t kExtremes[] = {0x00, 0x01, 0x7E, 0x80, 0xFE, 0x07, 0x08};
+QTensor any_bytes(Trial& trial, const char* name, Convention convention, int64_t rows, int64_t cols,
+                  bool extremes) {
+  const QuantSpec spec{.format = FormatId::nvfp4, .convention = convention};
+  const QTensor q = trial.space.codes(name, spec, rows, cols);
+  // The last two are NaN for E4M3, which would spread over the product and hide the others.
+  constexpr uint8_t kExtremes[] = {0x00, 0x01, 0x7E, 0x80, 0xFE, 0x07, 0x08, 0x7F, 0xFF};
+  const size_t count = std::size(kExtremes) - (convention == Convention::ggml ? 0 : 2);
   for (int64_t i = 0; i < rows * q.code_stride(); ++i)
     q.codes[i] = static_cast<uint8_t>(trial.space.next() >> 20);
   for (int64_t i = 0; i < rows * q.scale_stride(); ++i) {
     const auto any = static_cast<uint8_t>(trial.space.next() >> 20);
-    q.block_scales[i] = extremes ? kExtremes[any % std::size(kExtremes)] : any;
+    q.block_scales[i] = extremes ? kExtremes[any % count] : any;
   }
   return q;
 }
 
+constexpr std::array<std::array<int64_t, 3>, 4> kAnySizes = {
+    {{1, 40, 16}, {7, 33, 130}, {48, 70, 527}, {49, 97, 1041}}};
+
+void any_product(Trial& trial, const Operand& a, const Operand& b) {
+  GemmArgs args;
+  args.a = a;
+  args.b = b;
+  args.y = trial.space.output("y", DType::f32, a.rows(), b.rows());
+  const GemmProblem problem{a.format(), b.format(), DType::f32, b.rows(), a.depth()};
+  trial.op.gemm(args, trial.exec(trial.op.gemm_scratch(problem, a.rows(), trial.pool.threads())));
+}
+
+/// ggml reads its scale bytes in another way: no sign, no NaN.
 TEST_P(Gemm, AnyBytesOfNvfp4) {
-  for (const auto& [m, n, k] :
-       {std::array<int64_t, 3>{1, 40, 16}, {7, 33, 130}, {48, 70, 527}, {49, 97, 1041}}) {
-    for (const bool extremes : {false, true}) {
-      check(fmt::format("any bytes, {}x{}x{}", m, n, k), [&](Trial& trial) {
-        GemmArgs args;
-        args.a = Operand::of(any_bytes(trial, "a", m, k, extremes));
-        args.b = Operand::of(any_bytes(trial, "b", n, k, extremes));
-        args.y = trial.space.output("y", DType::f32, m, n);
-        const GemmProblem problem{FormatId::nvfp4, FormatId::nvfp4, DType::f32, n, k};
-        trial.op.gemm(args, trial.exec(trial.op.gemm_scratch(problem, m, trial.pool.threads())));
-      });
+  for (const auto& [m, n, k] : kAnySizes) {
+    for (const auto& [ca, cb] : {std::pair{Convention::te, Convention::te},
+                                 {Convention::ggml, Convention::ggml},
+                                 {Convention::te, Convention::ggml},
+                                 {Convention::ggml, Convention::te}}) {
+      for (const bool extremes : {false, true}) {
+        check(fmt::format("any bytes of {} x {}, {}x{}x{}", to_string(ca), to_string(cb), m, n, k),
+              [&, conventions = std::pair{ca, cb}](Trial& trial) {
+                any_product(trial, Operand::of(any_bytes(trial, "a", conventions.first, m, k, extremes)),
+                            Operand::of(any_bytes(trial, "b", conventions.second, n, k, extremes)));
+              });
+      }
+    }
+  }
+}
+
+/// The same bytes as weights of dense activations, for few rows and for many.
+TEST_P(Gemm, AnyBytesOfWeights) {
+  for (const auto& [m, n, k] : kAnySizes) {
+    for (const Convention convention : {Convention::te, Convention::ggml}) {
+      for (const bool extremes : {false, true}) {
+        check(fmt::format("bf16 x any bytes of {}, {}x{}x{}", to_string(convention), m, n, k),
+              [&, id = convention](Trial& trial) {
+                const TensorView x = trial.space.input("a", DType::bf16, m, k, Fill::normal);
+                any_product(trial, Operand::of(x), Operand::of(any_bytes(trial, "b", id, n, k, extremes)));
+              });
+      }
     }
   }
 }

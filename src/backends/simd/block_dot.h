@@ -126,7 +126,7 @@ MINITE_INLINE void pack_a_row(const QTensor& q, int64_t r, int64_t b0, int64_t b
   const __m128i low = _mm_set1_epi8(15), signed_codes = doubled_codes(0);
   alignas(64) float d[kLanes];
   for (int64_t i = 0; i < blocks; ++i) {
-    if (i % kLanes == 0) store(d, decode_e4m3(load_u8(scales + i, min64(kLanes, blocks - i))));
+    if (i % kLanes == 0) store(d, decode_nvfp4_scale(load_u8(scales + i, min64(kLanes, blocks - i)), q.spec));
     const int64_t k = (b0 + i) * 16, n = min64(16, q.cols - k);
     uint64_t bytes = 0;
     if (n == 16) {
@@ -166,7 +166,7 @@ MINITE_INLINE void pack_b_scales(const QTensor& q, int64_t r0, int64_t b0, int64
   Words turned;
   turn_scales(q, r0, b0, turned);
   for (int64_t b = 0; b < blocks; ++b)
-    store(reinterpret_cast<float*>(out + b * kPanelBlock), turned_scale(turned, b) * vf(0.25f));
+    store(reinterpret_cast<float*>(out + b * kPanelBlock), turned_scale(turned, b, q.spec) * vf(0.25f));
 }
 
 /// Blocks [b0, b0 + blocks) of rows [r0, r0 + kPanel) of b.

@@ -20,14 +20,23 @@ inline bool in_lanes(const QuantSpec& spec) {
 alignas(64) inline constexpr float kE2M1[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
                                                 -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
 
+/// Magnitudes of E4M3 codes 0..0x7F as FP32 bits, 0x7F as 480.
+MINITE_INLINE vi e4m3_magnitude(vi code) {
+  const vi normal = shift_left<20>(code) + vi(120u << 23);  // rebias 7 -> 127
+  const vi subnormal = bits(to_float(code) * vf(0x1p-9f));
+  return select(vi(8u) > code, subnormal, normal);
+}
 /// E4M3 bytes, one a lane.
 MINITE_INLINE vf decode_e4m3(vi code) {
   const vi magnitude = code & vi(0x7Fu);
-  const vi normal = shift_left<20>(magnitude) + vi(120u << 23);  // rebias 7 -> 127
-  const vi subnormal = bits(to_float(magnitude) * vf(0x1p-9f));
-  vi u = select(vi(8u) > magnitude, subnormal, normal);
-  u = select(magnitude > vi(0x7Eu), vi(0x7FC00000u), u);
+  const vi u = select(magnitude > vi(0x7Eu), vi(0x7FC00000u), e4m3_magnitude(magnitude));
   return from_bits(u | shift_left<24>(code & vi(0x80u)));
+}
+/// Block scales of NVFP4 as their convention reads them: E4M3, or for ggml peer::decode_ue4m3.
+MINITE_INLINE vf decode_nvfp4_scale(vi byte, const QuantSpec& spec) {
+  if (spec.convention != Convention::ggml) return decode_e4m3(byte);
+  const vi magnitude = e4m3_magnitude(byte & vi(0x7Fu));
+  return from_bits(select(byte > vi(0x7Eu), select(byte > vi(0x7Fu), magnitude, vi(0u)), magnitude));
 }
 
 /// Sixteen NVFP4 codes in 8 bytes.
@@ -91,9 +100,10 @@ MINITE_INLINE void decode_sim_row(const Format& format, const uint8_t* codes, co
 }
 
 /// Whether decode_row has a vector body: operands of products carry no outer scale, so most conventions
-/// agree.
+/// agree. ggml's E8M0 has no NaN.
 inline bool operand_in_lanes(const QuantSpec& spec) {
-  if (spec.convention == Convention::ggml || spec.format == FormatId::mxfp8_e5m2) return false;
+  if (spec.format == FormatId::mxfp8_e5m2) return false;
+  if (spec.format == FormatId::mxfp4 && spec.convention == Convention::ggml) return false;
   return spec.block_size() == format(spec.format).block;
 }
 
@@ -116,7 +126,7 @@ MINITE_INLINE void decode_row(const QTensor& q, int64_t row, int64_t col_begin, 
   for (int64_t c = col_begin; c < col_end; c += 256) {
     const int64_t end = col_end - c < 256 ? col_end : c + 256;
     alignas(64) float d[kLanes];
-    store(d, decode_e4m3(load_u8(scales + c / 16, (end - c + 15) / 16)));
+    store(d, decode_nvfp4_scale(load_u8(scales + c / 16, (end - c + 15) / 16), q.spec));
     decode_nvfp4(
         codes, c, end, [&](int64_t b) { return d[b - c / 16]; }, out + (c - col_begin));
   }

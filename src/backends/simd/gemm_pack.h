@@ -68,7 +68,7 @@ MINITE_INLINE void pack_panel_nvfp4(const QTensor& q, int64_t r0, int64_t k0, in
       if (k % 1024 == 0) turn_scales(q, row, (k0 + k) / 16, scales);
       float* out = panel + k * kPanel + v * kLanes;
       for (int64_t j = 0; j < 16 && k + 8 * j < depth; ++j) {
-        const vf scale = turned_scale(scales, k % 1024 / 16 + j / 2);
+        const vf scale = turned_scale(scales, k % 1024 / 16 + j / 2, q.spec);
         vi word = codes[j];
         for (int64_t i = 8 * j; i < min64(8 * j + 8, depth - k); ++i) {
           store(out + i * kPanel, lookup16(kE2M1, word) * scale);

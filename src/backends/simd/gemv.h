@@ -35,13 +35,14 @@ MINITE_INLINE void prefetch_step(const QTensor& q, int64_t r0, int64_t k0) {
 /// kTileStride apart.
 template <int kRows>
 MINITE_INLINE void gemv_step(const Words (&codes)[kGemvVectors], const Words (&scales)[kGemvVectors],
-                             int64_t k, const float* a, int64_t count, vf (&acc)[kRows][kGemvVectors]) {
+                             int64_t k, const QuantSpec& spec, const float* a, int64_t count,
+                             vf (&acc)[kRows][kGemvVectors]) {
   vf scale[kGemvVectors];
   for (int64_t j = 0; 8 * j < count; ++j) {
     vi word[kGemvVectors];
     for (int v = 0; v < kGemvVectors; ++v) {
       word[v] = codes[v][j];
-      if (j % 2 == 0) scale[v] = turned_scale(scales[v], k / 16 + j / 2);
+      if (j % 2 == 0) scale[v] = turned_scale(scales[v], k / 16 + j / 2, spec);
     }
     const auto element = [&](int64_t i) {
       for (int v = 0; v < kGemvVectors; ++v) {
@@ -72,7 +73,7 @@ void gemv_columns(const Operand& a, const QTensor& b, int64_t col, float* tile, 
       turn_codes(b, col + v * kLanes, k0, codes[v]);
       if (k0 % 1024 == 0) turn_scales(b, col + v * kLanes, k0 / 16, scales[v]);
     }
-    gemv_step<kRows>(codes, scales, k0 % 1024, tile + k0 % kDepth, min64(kGemvStep, k - k0), acc);
+    gemv_step<kRows>(codes, scales, k0 % 1024, b.spec, tile + k0 % kDepth, min64(kGemvStep, k - k0), acc);
   }
   for (int m = 0; m < kRows; ++m) {
     for (int v = 0; v < kGemvVectors; ++v) store(c + m * kGemvColumns + v * kLanes, acc[m][v]);

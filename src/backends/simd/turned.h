@@ -34,14 +34,14 @@ MINITE_INLINE void turn_scales(const QTensor& q, int64_t r0, int64_t b0, Words& 
   turn_words(q.block_scales + r0 * stride + b0, stride, min64(kLanes, q.rows - r0), min64(64, stride - b0),
              out);
 }
-/// Scales of block b of those 64.
-MINITE_INLINE vf turned_scale(const Words& scales, int64_t b) {
+/// Scales of block b of those 64, which belong to a tensor of `spec`.
+MINITE_INLINE vf turned_scale(const Words& scales, int64_t b, const QuantSpec& spec) {
   const vi w = scales[b / 4];
   const vi byte = b % 4 == 0   ? w
                   : b % 4 == 1 ? shift_right<8>(w)
                   : b % 4 == 2 ? shift_right<16>(w)
                                : shift_right<24>(w);
-  return decode_e4m3(byte & vi(0xFFu));
+  return decode_nvfp4_scale(byte & vi(0xFFu), spec);
 }
 
 }  // namespace minite::simd::MINITE_ISA
