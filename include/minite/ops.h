@@ -74,6 +74,11 @@ void group_qgemm(Runtime& runtime, const QTensor& a, std::span<const int32_t> of
 void group_qgemm(Runtime& runtime, const TensorView& a, std::span<const int32_t> offset, const QTensor& b,
                  const TensorView& y);
 
+/// The kernel that quantizes and decodes `spec`, "simd/avx512 quantize_lanes: nvfp4[te,outer=row]": in
+/// vectors (lanes), or the reference's rows spread over the threads. Throws invalid_argument for a
+/// contradictory spec.
+[[nodiscard]] std::string describe_quantize(Runtime& runtime, const QuantSpec& spec);
+
 /// The kernel and accumulation order that qgemm(a, b) uses for N x K weights, in words.
 [[nodiscard]] std::string describe_qgemm(Runtime& runtime, FormatId a, FormatId b, DType y, int64_t n,
                                          int64_t k);

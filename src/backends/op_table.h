@@ -36,6 +36,7 @@ struct Support {
 struct OpTable {
   std::string_view name;  ///< "ref", "simd/avx512", ...
   Support (*supports_gemm)(const GemmProblem&);
+  std::string_view (*quantize_kernel)(const QuantSpec&);  ///< what quantize and dequantize run for a spec
   int64_t (*gemm_scratch)(const GemmProblem&, int64_t m, int threads);            ///< bytes
   int64_t (*choose_scratch)(int64_t vocab, int threads);                          ///< bytes
   int64_t (*attention_scratch)(int64_t max_keys, int64_t head_dim, int threads);  ///< bytes, both directions

@@ -119,6 +119,12 @@ void group_qgemm(Runtime& runtime, const TensorView& a, std::span<const int32_t>
                  const TensorView& y) {
   multiply_groups(runtime.state(), Operand::of(a), offset, weights_of(b, offset), y);
 }
+std::string describe_quantize(Runtime& runtime, const QuantSpec& spec) {
+  spec.validate();
+  require(spec.quantized(), "describe_quantize: {} has no codes", to_string(spec));
+  const OpTable& table = runtime.state().table;
+  return fmt::format("{} {}: {}", table.name, table.quantize_kernel(spec), to_string(spec));
+}
 std::string describe_qgemm(Runtime& runtime, FormatId a, FormatId b, DType y, int64_t n, int64_t k) {
   return to_string(plan_gemm(runtime.state().table, {a, b, y, n, k}, Policy{}, "qgemm"));
 }

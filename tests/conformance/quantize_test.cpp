@@ -70,7 +70,10 @@ const std::vector<QuantSpec> kSpecs = all_specs();
 
 /// What an activation can have.
 bool producible(const QuantSpec& spec) {
-  return spec.rounding == Rounding::nearest && spec.rotation == Rotation::none;
+  // Beside te's, all conventions take one path behind a producer; these two stand for it.
+  const bool other = spec.convention != Convention::te && spec.convention != Convention::vllm &&
+                     spec.convention != Convention::floor;
+  return !other && spec.rounding == Rounding::nearest && spec.rotation == Rotation::none;
 }
 bool readable(const QuantSpec& spec, Orientation along) {
   return spec.rotation == Rotation::none || along == Orientation::columns;

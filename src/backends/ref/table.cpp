@@ -40,6 +40,7 @@ void swiglu_quantize(const SwigluQuantizeArgs& args, const Exec&) {
 constexpr OpTable kTable = {
     .name = "ref",
     .supports_gemm = supports_gemm,
+    .quantize_kernel = [](const QuantSpec&) { return std::string_view("ref_quantize"); },
     .gemm_scratch = gemm_scratch,
     .choose_scratch = [](int64_t vocab, int) { return choose_scratch(vocab); },
     .attention_scratch = attention_scratch,

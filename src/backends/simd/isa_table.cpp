@@ -11,6 +11,7 @@ const OpTable& table() {
   static constexpr OpTable kTable = {
       .name = "simd/" MINITE_TEXT(MINITE_ISA),
       .supports_gemm = supports_gemm,
+      .quantize_kernel = quantize_kernel,
       .gemm_scratch = gemm_scratch,
       .choose_scratch = choose_scratch,
       .attention_scratch = attention_scratch,

@@ -5,6 +5,7 @@
 namespace minite::simd::MINITE_ISA {
 
 Support supports_gemm(const GemmProblem& problem);
+std::string_view quantize_kernel(const QuantSpec& spec);
 int64_t gemm_scratch(const GemmProblem& problem, int64_t m, int threads);
 int64_t choose_scratch(int64_t vocab, int threads);
 int64_t attention_scratch(int64_t max_keys, int64_t head_dim, int threads);

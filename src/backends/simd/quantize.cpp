@@ -73,6 +73,10 @@ MINITE_INLINE void dequantize_row(const QTensor& q, int64_t r, T* y) {
 
 }  // namespace
 
+std::string_view quantize_kernel(const QuantSpec& spec) {
+  return in_lanes(spec) ? "quantize_lanes" : "quantize_reference_rows";
+}
+
 void quantize(const QuantizeArgs& args, const Exec& exec) {
   with_type("quantize", args.x.dtype, [&](auto tag) { quantize_typed<decltype(tag)>(args, exec); });
 }

@@ -211,5 +211,16 @@ TEST(Runtime, DescribesItsKernel) {
       "invariant");
 }
 
+TEST(Runtime, SaysWhichKernelQuantizes) {
+  Runtime ref("ref", 1), simd("simd", 1);
+  const QuantSpec peer{FormatId::nvfp4, OuterScale::tensor, Convention::modelopt};
+  EXPECT_EQ(describe_quantize(ref, kRow), "ref ref_quantize: nvfp4[te,outer=row]");
+  EXPECT_NE(describe_quantize(simd, kRow).find("quantize_lanes: nvfp4[te,outer=row]"), std::string::npos);
+  EXPECT_NE(describe_quantize(simd, peer).find("quantize_reference_rows: nvfp4[modelopt,outer=tensor]"),
+            std::string::npos);
+  EXPECT_THROW((void)describe_quantize(ref, {FormatId::mxfp8, OuterScale::none, Convention::vllm}), Error);
+  EXPECT_THROW((void)describe_quantize(ref, {}), Error);
+}
+
 }  // namespace
 }  // namespace minite
