@@ -23,14 +23,20 @@ enum class Epilogue : uint8_t {
 /// A set of enumerators of one enum, as bits.
 template <class Enum>
 struct EnumSet {
-  uint32_t bits = 0;
+  uint64_t bits = 0;
   constexpr EnumSet() = default;
   template <class... More>
   constexpr explicit EnumSet(Enum first, More... more) : bits((bit(first) | ... | bit(more))) {}
+  /// All from `first` to `last`, both included, in the order of the enum.
+  static constexpr EnumSet from_to(Enum first, Enum last) {
+    EnumSet set;
+    set.bits = (bit(last) - bit(first)) | bit(last);
+    return set;
+  }
   [[nodiscard]] constexpr bool has(Enum x) const { return (bits & bit(x)) != 0; }
 
  private:
-  static constexpr uint32_t bit(Enum x) { return 1u << static_cast<uint32_t>(x); }
+  static constexpr uint64_t bit(Enum x) { return uint64_t{1} << static_cast<uint32_t>(x); }
 };
 
 /// One convention on one family of formats. fl() is one FP32 operation; a is the amax of a block, A that of

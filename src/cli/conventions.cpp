@@ -17,9 +17,9 @@ namespace minite::cli {
 namespace {
 
 template <class Enum, class Name>
-std::string joined(const EnumSet<Enum>& set, Enum last, const Name& name) {
+std::string joined(const EnumSet<Enum>& set, const Name& name) {
   std::string text;
-  for (uint32_t i = 0; i <= static_cast<uint32_t>(last); ++i) {
+  for (uint32_t i = 0; i < 64; ++i) {
     if (set.has(static_cast<Enum>(i)))
       text += (text.empty() ? "" : ", ") + std::string(name(static_cast<Enum>(i)));
   }
@@ -27,13 +27,13 @@ std::string joined(const EnumSet<Enum>& set, Enum last, const Name& name) {
 }
 std::string formats_of(const ConventionRow& row) {
   if (row.formats.has(FormatId::sim_e2m1)) return "sim_*";
-  return joined(row.formats, FormatId::mxfp4, [](FormatId id) { return format(id).name; });
+  return joined(row.formats, [](FormatId id) { return format(id).name; });
 }
 std::string outers_of(const ConventionRow& row) {
-  return joined(row.outers, OuterScale::row, [](OuterScale outer) { return to_string(outer); });
+  return joined(row.outers, [](OuterScale outer) { return to_string(outer); });
 }
 std::string searches_of(const ConventionRow& row) {
-  return joined(row.searches, ScaleSearch::four_six_abs_max, [](ScaleSearch s) { return to_string(s); });
+  return joined(row.searches, [](ScaleSearch s) { return to_string(s); });
 }
 
 /// A block's neighbourhood: element 0, the rest of its block, the other block.

@@ -17,10 +17,7 @@ using S = ScaleSearch;
 using G = StoredGlobal;
 constexpr EnumSet<F> kNvfp4{F::nvfp4}, kMx{F::mxfp8, F::mxfp8_e5m2, F::mxfp4}, kMxfp4{F::mxfp4},
     kMxfp84{F::mxfp8, F::mxfp4};
-constexpr EnumSet<F> kSim{F::sim_e2m1,      F::sim_e3m1,      F::sim_e4m1,      F::sim_e5m1,
-                          F::sim_e2m2,      F::sim_e2m3,      F::sim_e2m4,      F::sim_e2m1_e8m0,
-                          F::sim_e3m1_e8m0, F::sim_e4m1_e8m0, F::sim_e5m1_e8m0, F::sim_e2m2_e8m0,
-                          F::sim_e2m3_e8m0, F::sim_e2m4_e8m0};
+constexpr EnumSet<F> kSim = EnumSet<F>::from_to(F::sim_e2m1, F::sim_e2m4_e8m0);
 constexpr EnumSet<O> kNone{O::none}, kTensor{O::tensor, O::expert},
     kAny{O::none, O::tensor, O::expert, O::row};
 constexpr EnumSet<S> kAmax{S::amax};
@@ -37,7 +34,7 @@ constexpr ConventionRow mx(C id, EnumSet<F> formats, std::string_view scale, std
   return {id, formats, G::none, kNone, kAmax, false, scale, code, kDecodeMx, kMinite, exception, peer};
 }
 
-constexpr std::array<ConventionRow, 21> kRows = {{
+constexpr ConventionRow kRows[] = {
     {C::te, kNvfp4, G::amax, kAny, EnumSet<S>{S::amax, S::four_six_mae, S::four_six_mse}, true,
      "S = min(fl(2688/A), FMAX); d = E4M3(min(fl(a * fl(S * fl(1/6))), FMAX))",
      "nearest even of fl(x * min(fl(1 / fl(d * fl(1/S))), FMAX)), saturating",
@@ -118,7 +115,7 @@ constexpr std::array<ConventionRow, 21> kRows = {{
     mx(C::microxcaling, kMx, "b = floor(fl(log2 a)) - max_exponent",
        "half away from zero of fl(x * 2^(127-b)), saturating", "inf or NaN in a block: b = 0xFF",
        "microxcaling 7bc41952, round=\"nearest\" (its \"even\" is floor)"),
-}};
+};
 
 }  // namespace
 

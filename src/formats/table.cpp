@@ -17,7 +17,7 @@ constexpr Format sim(FormatId id, std::string_view name, Element element, Elemen
   return {id, name, element, 8, 16, scale, false, kSimLayout, purpose, true};
 }
 
-constexpr std::array<Format, 20> kFormats = {{
+constexpr Format kFormats[] = {
     {FormatId::fp32, "fp32", Element::fp32, 32, 0, Element::none, false, "4 bytes an element",
      "IEEE single precision; operands of the tests' reference runs"},
     {FormatId::bf16, "bf16", Element::bf16, 16, 0, Element::none, false, "2 bytes an element",
@@ -60,7 +60,7 @@ constexpr std::array<Format, 20> kFormats = {{
         "simulated: E2M3 codes (two mantissa bits more than E2M1), E8M0 block scales"),
     sim(FormatId::sim_e2m4_e8m0, "sim_e2m4_e8m0", Element::e2m4, Element::e8m0,
         "simulated: E2M4 codes (three mantissa bits more than E2M1), E8M0 block scales"),
-}};
+};
 
 constexpr std::array<std::string_view, 13> kElementNames = {
     "none", "fp32", "bf16", "e2m1", "e4m3", "e5m2", "e8m0", "e3m1", "e4m1", "e5m1", "e2m2", "e2m3", "e2m4"};

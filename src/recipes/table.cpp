@@ -54,7 +54,7 @@ constexpr std::string_view kTeRowHighPrecision =
     "NVFP4BlockScaling(row_scaled_activation=True, disable_rht=True, disable_stochastic_rounding=True, "
     "disable_2d_quantization=True, backward_override=\"high_precision\")";
 
-constexpr std::array<RecipeSpec, 28> kRecipes = {{
+constexpr RecipeSpec kRecipes[] = {
     {"bf16",
      RecipeGroup::common,
      "high precision in all three products; the base that others are compared with",
@@ -149,7 +149,7 @@ constexpr std::array<RecipeSpec, 28> kRecipes = {{
         "NVFP4 weights, simulated E2M3 activations with E8M0 scales; BF16 backward"),
     sim(FormatId::sim_e2m4_e8m0, "sim_e2m4_e8m0",
         "NVFP4 weights, simulated E2M4 activations with E8M0 scales; BF16 backward"),
-}};
+};
 
 void validate_product(std::string_view pass, const MatmulSpec& product) {
   product.a.validate();

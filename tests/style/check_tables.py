@@ -34,7 +34,7 @@ def table_names() -> set[str]:
     for path in ("src/formats/table.cpp", "src/recipes/table.cpp", "src/model/families/table.cpp"):
         file = style.ROOT / path
         if file.is_file():
-            names |= set(re.findall(r'\{[^{}"]*"([a-z0-9_]+)"', file.read_text(encoding="utf-8")))
+            names |= set(re.findall(r'[{(][^{}()"]*"([a-z0-9_]+)"', file.read_text(encoding="utf-8")))
     return names
 
 
