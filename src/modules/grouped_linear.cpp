@@ -13,7 +13,10 @@ std::vector<Operand> operands(std::span<const LinearWeights> w, const Of& of) {
   std::vector<Operand> all;
   all.reserve(w.size());
   for (const LinearWeights& each : w) {
-    require(each.bias.empty(), "GroupedLinear: biases are not implemented");
+    require(
+        each.bias.empty(),
+        "GroupedLinear takes no bias, but an expert's weights come with one; add it to y, or use a Linear an "
+        "expert");
     all.push_back(of(each));
   }
   return all;
@@ -52,7 +55,7 @@ void GroupedLinear::dgrad(const Context& ctx, Arena& temp, const TensorView& dy,
   Operand a = Operand::of(dy);
   if (spec.quantized()) {
     const QTensor q = temp.take_qtensor(spec, dy.rows, each_.n());
-    ops::quantize(ctx, {dy, Orientation::rows, q, each_.noise(ctx, Linear::Pass::dgrad)});
+    ops::quantize(ctx, {dy, Orientation::rows, q, each_.noise(ctx, LinearPass::dgrad)});
     a = Operand::of(q);
   }
   const auto b = operands(w, [&](const LinearWeights& each) {
@@ -83,7 +86,7 @@ std::vector<Operand> GroupedLinear::columns(const Context& ctx, Arena& temp, con
 void GroupedLinear::wgrad(const Context& ctx, Arena& temp, const TensorView& dy, const Groups& groups,
                           const LinearSaved& saved, const TensorView& dw) const {
   const QLinearParams& p = each_.params();
-  const auto a = columns(ctx, temp, dy, groups, p.wgrad.a, each_.noise(ctx, Linear::Pass::wgrad));
+  const auto a = columns(ctx, temp, dy, groups, p.wgrad.a, each_.noise(ctx, LinearPass::wgrad));
   TensorView x = saved.x;
   if (!each_.needs().saved_x) {
     x = temp.take_tensor(compute_, dy.rows, each_.k());

@@ -62,15 +62,12 @@ GemmPlan Linear::wgrad_plan(int64_t rows) const {
                    Policy{Policy::Kind::fastest, {}}, resolved_.module.name + " wgrad");
 }
 
-Noise linear_noise(const std::string& name, uint8_t product, uint64_t seed) {
-  // FNV-1a of the module's name; the low bits count the pass and, in wgrad, the group.
+Noise linear_noise(const std::string& name, LinearPass pass, uint64_t seed) {
+  // FNV-1a of the module's name; below it a bit for wgrad, then the group.
   uint64_t hash = 0xCBF29CE484222325u;
   for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3u;
-  return {seed, (hash << 32) | (uint64_t{product} << 31)};
-}
-
-Noise Linear::noise(const Context& ctx, Pass pass) const {
-  return linear_noise(resolved_.module.name, static_cast<uint8_t>(pass), ctx.noise);
+  const uint64_t wgrad = pass == LinearPass::wgrad ? 1 : 0;
+  return {seed, (hash << 32) | (wgrad << 31)};
 }
 
 void Linear::forward(const Context& ctx, const TensorView& x, const LinearWeights& w, const TensorView& y,
@@ -93,7 +90,7 @@ void Linear::dgrad(const Context& ctx, Arena& temp, const TensorView& dy, const 
   Operand a = Operand::of(dy);
   if (p.dgrad.a.quantized()) {
     const QTensor q = temp.take_qtensor(p.dgrad.a, dy.rows, n());
-    ops::quantize(ctx, {dy, Orientation::rows, q, noise(ctx, Pass::dgrad)});
+    ops::quantize(ctx, {dy, Orientation::rows, q, noise(ctx, LinearPass::dgrad)});
     a = Operand::of(q);
   }
   // w is [N,K] and N is contracted: a dense weight is read by columns, codes are those of w^T.
@@ -110,7 +107,7 @@ void Linear::wgrad(const Context& ctx, Arena& temp, const TensorView& dy, const 
   Operand a = Operand::of(dy, Orientation::columns);
   if (p.wgrad.a.quantized()) {
     const QTensor q = temp.take_qtensor(p.wgrad.a, n(), p.wgrad.a.stored_cols(rows));
-    ops::quantize(ctx, {dy, Orientation::columns, q, noise(ctx, Pass::wgrad)});
+    ops::quantize(ctx, {dy, Orientation::columns, q, noise(ctx, LinearPass::wgrad)});
     a = Operand::of(q);
   }
   TensorView x = saved.x;

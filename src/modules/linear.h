@@ -33,9 +33,12 @@ struct LinearNeeds {
   explicit LinearNeeds(const QLinearParams& params);
 };
 
-/// Random bits of stochastic rounding of dy in one backward product of the module `name`, apart from those of
-/// every other module. `product` is 0 for dgrad, 1 for wgrad.
-[[nodiscard]] Noise linear_noise(const std::string& name, uint8_t product, uint64_t seed);
+/// The products of a linear layer.
+enum class LinearPass : uint8_t { fprop, dgrad, wgrad };
+
+/// Random bits of stochastic rounding of dy in a backward product of the module `name`, apart from those of
+/// every other module.
+[[nodiscard]] Noise linear_noise(const std::string& name, LinearPass pass, uint64_t seed);
 
 class Linear {
  public:
@@ -66,9 +69,9 @@ class Linear {
   [[nodiscard]] const GemmPlan& fprop_plan() const { return fprop_; }
   [[nodiscard]] const GemmPlan& dgrad_plan() const { return dgrad_; }
   [[nodiscard]] GemmPlan wgrad_plan(int64_t rows) const;
-  /// Random bits of stochastic rounding of dy in one product, apart from those of every other module.
-  enum class Pass : uint8_t { dgrad, wgrad };
-  [[nodiscard]] Noise noise(const Context& ctx, Pass pass) const;
+  [[nodiscard]] Noise noise(const Context& ctx, LinearPass pass) const {
+    return linear_noise(resolved_.module.name, pass, ctx.noise);
+  }
   [[nodiscard]] int64_t n() const { return resolved_.module.n; }
   [[nodiscard]] int64_t k() const { return resolved_.module.k; }
   /// The forward and dgrad plans in words; wgrad depends on the rows and is planned on the same backend.

@@ -3,7 +3,6 @@
 #include <deque>
 
 #include "core/fail.h"
-#include "modules/linear.h"
 
 namespace minite {
 
@@ -102,13 +101,15 @@ void LinearProduct::run(ThreadPool& pool, const ProductTensors& in, uint64_t noi
       break;
     case LinearPass::dgrad: {
       const TensorView w = from_codes ? decoded(ctx, held, in.w, params_.fprop.b) : in.w;
-      a = operand(ctx, held, in.dy, Orientation::rows, spec_.a, linear_noise(name_, 0, noise));
+      a = operand(ctx, held, in.dy, Orientation::rows, spec_.a,
+                  linear_noise(name_, LinearPass::dgrad, noise));
       b = operand(ctx, held, w, Orientation::columns, spec_.b);
       break;
     }
     case LinearPass::wgrad: {
       const TensorView x = from_codes ? decoded(ctx, held, in.x, params_.fprop.a) : in.x;
-      a = operand(ctx, held, in.dy, Orientation::columns, spec_.a, linear_noise(name_, 1, noise));
+      a = operand(ctx, held, in.dy, Orientation::columns, spec_.a,
+                  linear_noise(name_, LinearPass::wgrad, noise));
       b = operand(ctx, held, x, Orientation::columns, spec_.b);
       break;
     }

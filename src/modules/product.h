@@ -2,13 +2,9 @@
 // One product of a linear layer alone, in FP32: what Linear computes, before its output is rounded to BF16.
 #include <string>
 
-#include "core/memory.h"
-#include "minite/recipe.h"
-#include "ops/ops.h"
+#include "modules/linear.h"
 
 namespace minite {
-
-enum class LinearPass : uint8_t { fprop, dgrad, wgrad };
 
 /// The tensors of a linear layer, bf16 or f32; a pass reads two of them.
 struct ProductTensors {

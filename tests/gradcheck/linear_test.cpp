@@ -4,19 +4,14 @@
 
 #include "backends/ref/quantize.h"
 #include "gradcheck/differences.h"
+#include "support/resolved.h"
 #include "support/tiny_model.h"
 
 namespace minite::gradcheck {
 namespace {
 
 ResolvedLinear resolved(const std::string& recipe, int64_t n, int64_t k) {
-  ResolvedLinear r;
-  r.module.name = "layer";
-  r.module.n = n;
-  r.module.k = k;
-  r.recipe = recipe;
-  r.params = get_recipe(recipe).params;
-  return r;
+  return test_support::resolved_linear("layer", recipe, n, k);
 }
 
 TEST(LinearFp64, BackwardIsTheGradientOfForward) {
@@ -218,10 +213,10 @@ TEST_P(Quantized, ProductsAreThoseOfTheOperandsThatTheRecipeNames) {
   Context noise_context;
   noise_context.noise = LinearRun::kNoise;
   const Linear module(resolved(GetParam(), kN, kK), DType::bf16, ref::table(), {Policy::Kind::fastest, {}});
-  const auto noise = [&](Linear::Pass pass) { return module.noise(noise_context, pass); };
-  const Values da = operand(p.dgrad.a, dy, Orientation::rows, noise(Linear::Pass::dgrad)),
+  const auto noise = [&](LinearPass pass) { return module.noise(noise_context, pass); };
+  const Values da = operand(p.dgrad.a, dy, Orientation::rows, noise(LinearPass::dgrad)),
                db = operand(p.dgrad.b, dgrad_w, Orientation::columns);
-  const Values wa = operand(p.wgrad.a, dy, Orientation::columns, noise(Linear::Pass::wgrad)),
+  const Values wa = operand(p.wgrad.a, dy, Orientation::columns, noise(LinearPass::wgrad)),
                wb = operand(p.wgrad.b, wgrad_x, Orientation::columns);
   for (const OpTable* table : test_support::cpu_tables()) {
     LinearRun run(GetParam(), *table, t);

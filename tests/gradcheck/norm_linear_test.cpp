@@ -2,6 +2,7 @@
 // backend, against the ops that it is made of, bit for bit.
 #include "gradcheck/differences.h"
 #include "support/norms.h"
+#include "support/resolved.h"
 #include "support/tiny_model.h"
 
 namespace minite::gradcheck {
@@ -12,13 +13,7 @@ using test_support::kNorms;
 using test_support::NormCase;
 
 ResolvedLinear layer(const std::string& recipe, int64_t n, int64_t k) {
-  ResolvedLinear r;
-  r.module.name = "layer";
-  r.module.n = n;
-  r.module.k = k;
-  r.recipe = recipe;
-  r.params = get_recipe(recipe).params;
-  return r;
+  return test_support::resolved_linear("layer", recipe, n, k);
 }
 
 TEST(NormLinearFp64, BackwardIsTheGradientOfForward) {

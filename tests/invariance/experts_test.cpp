@@ -1,6 +1,7 @@
 // A mixture of experts is one Linear an expert: the same bits, forward and backward, whatever the others get.
 #include "invariance/invariance.h"
 #include "modules/grouped_linear.h"
+#include "support/resolved.h"
 #include "support/tiny_model.h"
 
 namespace minite::invariance {
@@ -14,13 +15,7 @@ constexpr int64_t kN = 64, kK = 96;
 constexpr std::array<int32_t, 7> kOffsets = {0, 0, 1, 34, 34, 51, 51};  // empty groups first, inside and last
 
 ResolvedLinear resolved(const std::string& recipe) {
-  ResolvedLinear r;
-  r.module.name = "experts";
-  r.module.n = kN;
-  r.module.k = kK;
-  r.recipe = recipe;
-  r.params = get_recipe(recipe).params;
-  return r;
+  return test_support::resolved_linear("experts", recipe, kN, kK);
 }
 
 /// Weights of all experts, an input and an output gradient.

@@ -2,6 +2,7 @@
 // memory that it does not own.
 #include "invariance/invariance.h"
 #include "support/packed_run.h"
+#include "support/resolved.h"
 
 namespace minite::invariance {
 namespace {
@@ -15,13 +16,7 @@ float noise(uint64_t i, uint64_t stream) {
 }
 
 ResolvedLinear resolved(const std::string& recipe, int64_t n, int64_t k) {
-  ResolvedLinear r;
-  r.module.name = "layer";
-  r.module.n = n;
-  r.module.k = k;
-  r.recipe = recipe;
-  r.params = get_recipe(recipe).params;
-  return r;
+  return test_support::resolved_linear("layer", recipe, n, k);
 }
 
 /// One linear layer, its weight forms, and memory for `rows` rows.
