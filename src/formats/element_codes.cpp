@@ -1,6 +1,9 @@
 #include "formats/element_codes.h"
 
+#include <limits>
+
 #include "formats/codecs.h"
+#include "formats/peer_math.h"
 
 namespace minite {
 namespace {
@@ -35,6 +38,15 @@ ElementCodes element_codes(Element element) {
     default:
       return {};
   }
+}
+
+float block_scale_value(const QuantSpec& spec, uint8_t byte) {
+  const bool ggml = spec.convention == Convention::ggml;
+  if (format(spec.format).block_scale == Element::e8m0) {
+    const bool nan = byte == E8M0::kNaN;
+    return nan && ggml ? std::numeric_limits<float>::infinity() : E8M0::decode(byte);
+  }
+  return ggml ? peer::decode_ue4m3(byte) : E4M3::decode(byte);
 }
 
 bool is_zero_scale(Element scale, uint8_t byte) { return scale == Element::e4m3 && (byte & 0x7F) == 0; }

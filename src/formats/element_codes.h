@@ -14,6 +14,10 @@ struct ElementCodes {
 /// For elements that formats() stores as codes; zeros for the others.
 [[nodiscard]] ElementCodes element_codes(Element element);
 
+/// Value of a block scale byte as the convention of `spec` reads it: ggml's E4M3 has neither sign nor NaN
+/// (0x7F is 0), and its E8M0 byte 0xFF is 2^128, which is infinite here.
+[[nodiscard]] float block_scale_value(const QuantSpec& spec, uint8_t byte);
+
 /// Whether a block scale of `scale` encoding is 0; E8M0 has no zero.
 [[nodiscard]] bool is_zero_scale(Element scale, uint8_t byte);
 /// Whether it is NaN.

@@ -7,15 +7,14 @@
 namespace minite::ops {
 
 ScaleStats scale_stats(const QTensor& q) {
-  const Format& row = format(q.spec.format);
   const int64_t stride = q.scale_stride();
-  const int64_t rows_of_a_block = q.spec.blocks == BlockShape::tile ? row.block : 1;
+  const int64_t rows_of_a_block = q.spec.blocks == BlockShape::tile ? q.spec.block_size() : 1;
   ScaleStats stats;
   for (int64_t r = 0; r < q.rows; r += rows_of_a_block) {
     for (int64_t b = 0; b < stride; ++b) {
-      const uint8_t scale = q.block_scales[r * stride + b];
-      stats.zero += is_zero_scale(row.block_scale, scale) ? 1 : 0;
-      stats.nan += is_nan_scale(row.block_scale, scale) ? 1 : 0;
+      const float scale = block_scale_value(q.spec, q.block_scales[r * stride + b]);
+      stats.zero += scale == 0.0f ? 1 : 0;
+      stats.nan += std::isnan(scale) ? 1 : 0;
     }
     stats.blocks += stride;
   }

@@ -3,15 +3,12 @@
 #include <array>
 
 #include "backends/ref/quantize_source.h"
+#include "formats/element_codes.h"
 #include "formats/peer_math.h"
 #include "formats/sim.h"
 
 namespace minite::ref {
 namespace {
-
-float decode_sim_scale(const Format& format, uint8_t scale) {
-  return format.block_scale == Element::e8m0 ? E8M0::decode(scale) : E4M3::decode(scale);
-}
 
 Nan nan_of(bool counts) { return counts ? Nan::counts : Nan::skipped; }
 
@@ -110,7 +107,7 @@ void sim_rows(const QuantizeArgs& args, int64_t begin, int64_t end) {
         const int64_t last = std::min(first + size, out.cols);
         const float t = block_amax(x, out, r, first, last) / Codec::kMax;
         const uint8_t scale = row.block_scale == Element::e8m0 ? E8M0::encode_round_up(t) : E4M3::encode(t);
-        const float d = decode_sim_scale(row, scale);
+        const float d = block_scale_value(out.spec, scale);
         out.block_scales[r * out.scale_stride() + first / size] = scale;
         for (int64_t c = first; c < last; ++c)
           out.codes[r * out.code_stride() + c] = Codec::encode(x.block(r, c)[0] / d);
@@ -162,12 +159,11 @@ float decode_element(const QTensor& q, int64_t r, int64_t c) {
   const uint8_t scale = q.block_scales[r * q.scale_stride() + c / q.spec.block_size()];
   if (row.simulated) {
     return with_sim_element(row.element, [&](auto element) {
-      return decltype(element)::decode(code) * decode_sim_scale(row, scale);
+      return decltype(element)::decode(code) * block_scale_value(q.spec, scale);
     });
   }
   if (q.spec.format != FormatId::nvfp4) return mx_rule(q.spec.convention).decode(row.element, code, scale);
-  const bool own = q.spec.convention == Convention::ggml;  // its scale bytes have no sign and no NaN
-  return E2M1::decode(code) * (own ? peer::decode_ue4m3(scale) : E4M3::decode(scale));
+  return E2M1::decode(code) * block_scale_value(q.spec, scale);
 }
 
 DecodeRow::DecodeRow(const QTensor& q, int64_t row)

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -117,6 +118,20 @@ TEST(CodeStats, SeeZeroAndNanScalesAndSaturation) {
   EXPECT_EQ(count_saturated(q, 0, x, decoded), 1);
   const std::vector<float> infinite = {INFINITY, NAN};
   EXPECT_EQ(count_saturated(q, 0, infinite, decoded), 0);
+
+  // ggml's scale bytes: 0x7F is 0, nothing is NaN, the top bit does not count.
+  QTensor ggml = q;
+  ggml.spec.convention = Convention::ggml;
+  EXPECT_EQ(scale_stats(ggml).zero, 2);
+  EXPECT_EQ(scale_stats(ggml).nan, 0);
+}
+
+TEST(CodeStats, CountBlocksOfTheSpecsSize) {
+  const QuantSpec spec{.format = FormatId::sim_e2m2, .blocks = BlockShape::row, .block = 40};
+  const Buffer memory(QTensor::bytes(spec, 3, 100));
+  const QTensor q = QTensor::place(spec, 3, 100, memory.data());
+  std::fill_n(q.block_scales, 3 * q.scale_stride(), uint8_t{0x38});
+  EXPECT_EQ(scale_stats(q).blocks, 9);
 }
 
 }  // namespace
