@@ -54,10 +54,6 @@ Inspection inspect(const Args& args) {
   return result;
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
-
 std::string outer_text(const QuantizedGroup& group) {
   return group.outer == nullptr ? "-" : shape_text(group.outer->info.shape);
 }

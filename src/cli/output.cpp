@@ -74,6 +74,10 @@ std::string number_text(double value, int digits) {
   return word.empty() ? fmt::format("{:.{}g}", value, digits) : word;
 }
 
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
 std::string fixed_text(double value, int decimals) {
   const std::string word = nonfinite_word(value);
   if (!word.empty()) return word;

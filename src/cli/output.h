@@ -30,6 +30,9 @@ void set_number(nlohmann::ordered_json& row, const std::string& name, double val
 /// `value` with `decimals` digits behind the point, "nan", "inf" or "-inf".
 [[nodiscard]] std::string fixed_text(double value, int decimals = 2);
 
+/// "[2, 64]".
+[[nodiscard]] std::string shape_text(const std::vector<int64_t>& shape);
+
 /// Rows of cells under headers; cells beyond the headers are an error of the caller.
 class Table {
  public:

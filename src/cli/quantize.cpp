@@ -39,10 +39,6 @@ std::string reason_to_copy(const io::TensorInfo& tensor) {
   return {};
 }
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
-
 /// The specs of the halves that are asked for.
 std::vector<std::pair<Orientation, QuantSpec>> halves_of(const Args& args, const QuantSpec& spec) {
   std::vector<std::pair<Orientation, QuantSpec>> halves = {{Orientation::rows, spec}};
@@ -102,7 +98,7 @@ Shapes plan_outputs(const io::SafetensorsFile& file, const Args& args, const Qua
 
 /// What is said about the last block of a row that `cols` elements do not fill; "" when they do.
 std::string padding_text(const QuantSpec& spec, const char* dimension, int64_t cols) {
-  const int64_t block = format(spec.format).block;
+  const int64_t block = spec.block_size();
   if (cols % block == 0) return {};
   return fmt::format("{}={} is not a multiple of {}: the last block of a row is padded with zeros{}",
                      dimension, cols, block,
@@ -190,6 +186,7 @@ ordered_json report_json(const Args& args, const QuantSpec& spec, const OpTable&
   ordered_json document = {{"file", args.output},
                            {"spec", to_string(spec)},
                            {"backend", table.name},
+                           {"kernel", table.quantize_kernel(spec)},
                            {"tensors", ordered_json::array()},
                            {"copied", ordered_json::array()}};
   for (const TensorReport& report : reports) {
@@ -244,8 +241,8 @@ std::string report_text(const Args& args, const QuantSpec& spec, const OpTable& 
       notes += fmt::format("{}: copied through, {} {} ({})\n", printable(name),
                            io::stored_type(tensor.type).name, shape_text(tensor.shape), reason);
   }
-  return fmt::format("{}: {} tensors as {}, by {}\n\n", args.output, reports.size(), to_string(spec),
-                     table.name) +
+  return fmt::format("{}: {} tensors as {}, by {} {}\n\n", args.output, reports.size(), to_string(spec),
+                     table.name, table.quantize_kernel(spec)) +
          lines.to_text() + (notes.empty() ? "" : "\n" + notes);
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "cli/output.h"
 #include "core/fail.h"
 
 namespace minite::cli {
@@ -25,10 +26,6 @@ constexpr std::array<StorageScheme, 6> kSchemes = {{
     {"GPT-OSS MXFP4", "_blocks", "_scales", "", StoredType::u8, StoredType::u8, "mxfp4", 4, 32, Element::e8m0,
      false, true, true},
 }};
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
 
 /// The numbers of the scheme's format, or of the one that the metadata names.
 struct Layout {
