@@ -137,6 +137,9 @@ struct QuantSpec {
   void validate() const;
   /// Elements along a row that share a block scale; 0 without blocks.
   [[nodiscard]] int block_size() const;
+  /// Whether codes and scales of the transpose are those of the matrix, moved: one scale for a tile and for
+  /// the whole tensor, and no choice that depends on the order or the place of elements.
+  [[nodiscard]] bool transposable() const;
   /// Columns of the codes of a row of `cols` elements: a rotation fills whole groups of 16.
   [[nodiscard]] int64_t stored_cols(int64_t cols) const;
 };

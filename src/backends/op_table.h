@@ -46,6 +46,7 @@ struct OpTable {
   void (*gemms)(std::span<const GemmArgs>, const Exec&);
   void (*quantize)(const QuantizeArgs&, const Exec&);
   void (*dequantize)(const DequantizeArgs&, const Exec&);
+  void (*transpose_codes)(const TransposeCodesArgs&, const Exec&);
   void (*norm)(const NormArgs&, const Exec&);
   void (*norm_backward)(const NormBackwardArgs&, const Exec&);
   void (*norm_quantize)(const NormQuantizeArgs&, const Exec&);

@@ -209,6 +209,11 @@ void QuantSpec::validate() const {
 
 int QuantSpec::block_size() const { return block != 0 ? block : minite::format(format).block; }
 
+bool QuantSpec::transposable() const {
+  return blocks == BlockShape::tile && outer != OuterScale::row && rounding == Rounding::nearest &&
+         rotation == Rotation::none && (search == ScaleSearch::amax || search == ScaleSearch::amax4);
+}
+
 int64_t QuantSpec::stored_cols(int64_t cols) const {
   return rotation == Rotation::none ? cols : round_up(cols, kRotationPoints);
 }

@@ -152,11 +152,20 @@ std::vector<LinearWeights> WeightCache::add_units(const std::string& name, const
   return units;
 }
 
+const QTensor* WeightCache::source_of(const Part& part, const QuantSpec& spec, Form form) {
+  if (form == Form::decoded) return &entry(part, spec, Form::codes).q;
+  if (form == Form::codes || !spec.transposable()) return nullptr;
+  for (const Entry* e : of_parameter_[part.parameter]) {
+    if (e->part == part && e->spec == spec && e->form == Form::codes) return &e->q;
+  }
+  return nullptr;
+}
+
 WeightCache::Entry& WeightCache::entry(const Part& part, const QuantSpec& spec, Form form) {
   for (Entry* e : of_parameter_[part.parameter]) {
     if (e->part == part && e->spec == spec && e->form == form) return *e;
   }
-  const QTensor* source = form == Form::decoded ? &entry(part, spec, Form::codes).q : nullptr;
+  const QTensor* source = source_of(part, spec, form);
   const TensorView w = view(weights_->parameters()[part.parameter].weight, part);
   auto e = std::make_unique<Entry>();
   e->part = part;
@@ -183,6 +192,10 @@ int64_t WeightCache::refresh(const Context& ctx) {
   for (const auto& e : entries_) {
     if (e->form == Form::decoded) {
       ops::dequantize(ctx, {*e->source, e->decoded});
+      continue;
+    }
+    if (e->source != nullptr) {
+      ops::transpose_codes(ctx, {*e->source, e->q});
       continue;
     }
     const auto along = e->form == Form::codes ? Orientation::rows : Orientation::columns;

@@ -94,16 +94,18 @@ class WeightCache {
     QuantSpec spec;
     Form form;
     Buffer memory;
-    QTensor q;           ///< codes forms
-    TensorView decoded;  ///< decoded form
-    const QTensor* source = nullptr;
+    QTensor q;                        ///< codes forms
+    TensorView decoded;               ///< decoded form
+    const QTensor* source = nullptr;  ///< codes that it is made from, or nullptr
   };
   [[nodiscard]] TensorView view(const TensorView& whole, const Part& part) const;
   LinearWeights forms(const Part& part, const QLinearParams& params);
+  /// The codes that a form is made from; nullptr when it is made from the weight.
+  const QTensor* source_of(const Part& part, const QuantSpec& spec, Form form);
   Entry& entry(const Part& part, const QuantSpec& spec, Form form);
 
   const Weights* weights_;
-  std::vector<std::unique_ptr<Entry>> entries_;          ///< codes before the decodings made from them
+  std::vector<std::unique_ptr<Entry>> entries_;          ///< codes before what is made from them
   std::map<int64_t, std::vector<Entry*>> of_parameter_;  ///< the same by parameter
   int64_t version_ = -1;
 };

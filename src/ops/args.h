@@ -75,6 +75,13 @@ struct DequantizeArgs {
   TensorView y;  ///< [q.rows, q.cols] bf16 or f32
 };
 
+/// out = q^T, codes, block scales and outer scales: the bytes of quantizing the source along the other way,
+/// with no look at it. The specs are equal and transposable().
+struct TransposeCodesArgs {
+  QTensor q;    ///< [R, C]
+  QTensor out;  ///< [C, R], no overlap with q
+};
+
 // --- matrix products -------------------------------------------------------------------------------
 
 /// One operand of a product, read as [R, K] with the contracted dimension K last.

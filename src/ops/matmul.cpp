@@ -1,4 +1,4 @@
-// quantize, dequantize, gemm: arguments checked, then run.
+// quantize, dequantize, transpose_codes, gemm: arguments checked, then run.
 #include "ops/check.h"
 #include "ops/ops.h"
 
@@ -55,6 +55,16 @@ void dequantize(const Context& ctx, const DequantizeArgs& args) {
   check_source("dequantize", args.y);
   check_quantized("dequantize", args.q, args.y.rows, args.y.cols);
   ctx.table->dequantize(args, ctx.exec());
+}
+
+void transpose_codes(const Context& ctx, const TransposeCodesArgs& args) {
+  require(args.q.spec == args.out.spec && args.q.spec.transposable(),
+          "transpose_codes: {} to {}; codes can be transposed between equal specs with 2D blocks, one outer "
+          "scale, "
+          "nearest rounding and no search, others are quantized by columns",
+          to_string(args.q.spec), to_string(args.out.spec));
+  check_quantized("transpose_codes", args.out, args.q.cols, args.q.rows);
+  ctx.table->transpose_codes(args, ctx.exec());
 }
 
 void gemm(const Context& ctx, const GemmPlan& plan, const GemmArgs& args) {

@@ -8,6 +8,7 @@ namespace minite::ops {
 
 void quantize(const Context& ctx, const QuantizeArgs& args);
 void dequantize(const Context& ctx, const DequantizeArgs& args);
+void transpose_codes(const Context& ctx, const TransposeCodesArgs& args);
 /// Runs `plan` on `args`; the operands must have the formats and sizes that were planned.
 void gemm(const Context& ctx, const GemmPlan& plan, const GemmArgs& args);
 

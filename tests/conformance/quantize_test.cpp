@@ -167,6 +167,29 @@ TEST_P(Quantize, DequantizeEveryByte) {
   }
 }
 
+/// The transposed codes are those of the transpose: against the reference, and against quantizing by columns.
+TEST_P(Quantize, TransposeCodes) {
+  int64_t specs = 0;
+  for (const QuantSpec& spec : kSpecs) {
+    if (!spec.transposable()) continue;
+    ++specs;
+    for (const Shape& shape : kShapes) {
+      for (const bool by_columns : {false, true}) {
+        check(fmt::format("transpose {} {}x{}", to_string(spec), shape.rows, shape.cols), [&](Trial& trial) {
+          const TensorView x = trial.space.input("x", DType::bf16, shape.rows, shape.cols, Fill::wide, 3);
+          const QTensor q = trial.space.codes("q", spec, shape.rows, shape.cols);
+          trial.op.quantize({x, Orientation::rows, q, {}}, trial.exec());
+          const QTensor out = trial.space.codes("out", spec, shape.cols, shape.rows);
+          if (by_columns && &trial.op == &ref::table())
+            return trial.op.quantize({x, Orientation::columns, out, {}}, trial.exec());
+          trial.op.transpose_codes({q, out}, trial.exec());
+        });
+      }
+    }
+  }
+  EXPECT_GT(specs, 4);
+}
+
 NormArgs norm_args(Trial& trial, const NormCase& norm, DType dtype, const Shape& shape) {
   NormArgs args;
   args.x = trial.space.input("x", dtype, shape.rows, shape.cols, Fill::normal, 2);

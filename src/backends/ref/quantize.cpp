@@ -122,4 +122,25 @@ void dequantize_rows(const DequantizeArgs& args, int64_t begin, int64_t end) {
 
 void dequantize(const DequantizeArgs& args) { dequantize_rows(args, 0, args.q.rows); }
 
+void copy_outer(const QTensor& from, const QTensor& to) {
+  const int64_t n = from.outer_count();
+  std::copy_n(from.outer, n, to.outer);
+  std::copy_n(from.amax, n, to.amax);
+  if (from.reciprocal != nullptr) std::copy_n(from.reciprocal, n, to.reciprocal);
+}
+
+void transpose_codes(const TransposeCodesArgs& args) {
+  const QTensor &q = args.q, &out = args.out;
+  const int bits = format(q.spec.format).bits, block = q.spec.block_size();
+  for (int64_t r = 0; r < out.rows; ++r) {
+    for (int64_t c = 0; c < out.cols; ++c) {
+      put_code(out.codes + r * out.code_stride(), c, code_at(q, c, r), bits);
+      if (c % block == 0)
+        out.block_scales[r * out.scale_stride() + c / block] =
+            q.block_scales[c * q.scale_stride() + r / block];
+    }
+  }
+  copy_outer(q, out);
+}
+
 }  // namespace minite::ref

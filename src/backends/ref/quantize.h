@@ -99,6 +99,10 @@ void dequantize(const DequantizeArgs& args);
 /// Rows [begin, end) alone.
 void dequantize_rows(const DequantizeArgs& args, int64_t begin, int64_t end);
 
+void transpose_codes(const TransposeCodesArgs& args);
+/// What belongs to the whole tensor: outer scale, amax and reciprocal, as far as the spec has them.
+void copy_outer(const QTensor& from, const QTensor& to);
+
 /// Code times block scale of element (r, c), without the outer scale: exact in FP32 for NVFP4.
 float decode_element(const QTensor& q, int64_t r, int64_t c);
 

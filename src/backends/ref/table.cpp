@@ -48,6 +48,7 @@ constexpr OpTable kTable = {
     .gemms = [](std::span<const GemmArgs> products, const Exec&) { for (const GemmArgs& each : products) gemm(each); },
     .quantize = [](const QuantizeArgs& args, const Exec&) { quantize(args); },
     .dequantize = [](const DequantizeArgs& args, const Exec&) { dequantize(args); },
+    .transpose_codes = [](const TransposeCodesArgs& args, const Exec&) { transpose_codes(args); },
     .norm = MINITE_TYPED(norm, NormArgs, x),
     .norm_backward = MINITE_TYPED(norm_backward, NormBackwardArgs, x),
     .norm_quantize = norm_quantize,

@@ -19,6 +19,7 @@ const OpTable& table() {
       .gemms = gemms,
       .quantize = quantize,
       .dequantize = dequantize,
+      .transpose_codes = transpose_codes,
       .norm = norm,
       .norm_backward = norm_backward,
       .norm_quantize = norm_quantize,

@@ -14,6 +14,7 @@ void gemm(const GemmArgs&, const Exec&);
 void gemms(std::span<const GemmArgs>, const Exec&);
 void quantize(const QuantizeArgs&, const Exec&);
 void dequantize(const DequantizeArgs&, const Exec&);
+void transpose_codes(const TransposeCodesArgs&, const Exec&);
 void norm(const NormArgs&, const Exec&);
 void norm_backward(const NormBackwardArgs&, const Exec&);
 void norm_quantize(const NormQuantizeArgs&, const Exec&);

@@ -5,6 +5,7 @@
 #include "backends/simd/quantize_amax.h"
 #include "backends/simd/quantize_columns.h"
 #include "backends/simd/swiglu_row.h"
+#include "backends/simd/transpose_codes.h"
 
 namespace minite::simd::MINITE_ISA {
 namespace {
@@ -88,6 +89,23 @@ void dequantize(const DequantizeArgs& args, const Exec& exec) {
       for (int64_t r = begin; r < end; ++r) dequantize_row(args.q, r, args.y.row<decltype(tag)>(r));
     });
   });
+}
+
+void transpose_codes(const TransposeCodesArgs& args, const Exec& exec) {
+  const QTensor &q = args.q, &out = args.out;
+  // A block is a multiple of 8: where it is no multiple of 16, tiles of codes and blocks of scales do not
+  // meet.
+  if (q.spec.block_size() % kCodeTile != 0) return ref::transpose_codes(args);
+  const bool nibbles = format(q.spec.format).bits == 4;
+  for_rows(exec, ceil_div(q.cols, kCodeTile), kCodeTile * q.rows, [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin * kCodeTile; c < min64(end * kCodeTile, q.cols); c += kCodeTile) {
+      for (int64_t r = 0; r < q.rows; r += kCodeTile) {
+        nibbles ? transpose_tile<4>(q, out, r, c) : transpose_tile<8>(q, out, r, c);
+        transpose_tile_scale(q, out, r, c);
+      }
+    }
+  });
+  ref::copy_outer(q, out);
 }
 
 void swiglu_quantize(const SwigluQuantizeArgs& args, const Exec& exec) {
