@@ -151,6 +151,13 @@ void Learner::start_routes(std::span<const Sequence> sequences, const Routing& r
   validate_routes(routing.replay, tokens, network_->config());
 }
 
+void Learner::announce(const Packed& batch, int64_t first) const {
+  if (context_.probe == nullptr) return;
+  std::vector<int64_t> request;
+  for (const int32_t s : batch.seq) request.push_back(first + s);
+  context_.probe->batch({batch.token, batch.pos, request});
+}
+
 /// `first` is the place of the batch's first sequence in the lists of `routing`.
 void Learner::forward(const Packed& batch, int64_t first, const Routing& routing, Activations& act,
                       float temperature) {
@@ -164,6 +171,7 @@ void Learner::forward(const Packed& batch, int64_t first, const Routing& routing
     for (int64_t r = 0; r < (wanted.empty() ? 0 : rows); ++r) visit(r, first + batch.seq[r], batch.pos[r]);
   };
   each(routing.replay, [&](int64_t r, int64_t s, int64_t t) { routes.set(r, routing.replay[s], t); });
+  announce(batch, first);
   const TensorView hidden = network_->forward(context_, batch.rows(), kv, act, routes.tape());
   each(routing.used, [&](int64_t r, int64_t s, int64_t t) { routes.get_used(r, routing.used[s], t); });
   each(routing.live, [&](int64_t r, int64_t s, int64_t t) { routes.get_live(r, routing.live[s], t); });
@@ -292,7 +300,7 @@ std::string Learner::locate_non_finite(std::span<const Sequence> sequences) {
     std::vector<float> logp(response_tokens(sequences));
     score(sequences, 1.0f, logp, {});
   }
-  for (const Parameter& p : weights_->parameters()) probe.output(-1, "weight of " + p.spec.name, p.weight);
+  for (const Parameter& p : weights_->parameters()) probe.value({-1, "weight of " + p.spec.name}, p.weight);
   return probe.found();
 }
 

@@ -103,6 +103,7 @@ class Learner {
   struct Packed;
   [[nodiscard]] int64_t micro_end(std::span<const Sequence> sequences, int64_t begin) const;
   void start_routes(std::span<const Sequence> sequences, const Routing& routing) const;
+  void announce(const Packed& batch, int64_t first) const;
   void forward(const Packed& batch, int64_t first, const Routing& routing, Activations& act,
                float temperature);
   void add_router_stats(const Activations& act, double share, RouterStats& stats) const;

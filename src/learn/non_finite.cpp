@@ -18,13 +18,14 @@ double element(const TensorView& t, int64_t r, int64_t c) {
 }
 }  // namespace
 
-void NonFiniteProbe::output(int layer, std::string_view module, const TensorView& value) {
-  if (!found_.empty()) return;
+void NonFiniteProbe::value(const Tap& at, const TensorView& value) {
+  if (!found_.empty() || at.point != Point::output) return;
   for (int64_t r = 0; r < value.rows; ++r) {
     for (int64_t c = 0; c < value.cols; ++c) {
       const double x = element(value, r, c);
       if (std::isfinite(x)) continue;
-      const std::string where = layer < 0 ? std::string(module) : fmt::format("layers.{}.{}", layer, module);
+      const std::string where =
+          at.layer < 0 ? std::string(at.module) : fmt::format("layers.{}.{}", at.layer, at.module);
       // The sign of a NaN differs between backends; the message must not.
       found_ = fmt::format("{}, row {}, column {}: {}", where, r, c, std::isnan(x) ? std::abs(x) : x);
       return;

@@ -8,7 +8,7 @@ namespace minite {
 
 class NonFiniteProbe : public Probe {
  public:
-  void output(int layer, std::string_view module, const TensorView& value) override;
+  void value(const Tap& at, const TensorView& value) override;
   /// "layers.3.down, row 17, column 5: nan"; "" when everything was finite.
   [[nodiscard]] const std::string& found() const { return found_; }
 

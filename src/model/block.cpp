@@ -38,12 +38,9 @@ void block_forward(const Context& ctx, const BlockInput& in, LayerActivations& a
   const Layer& layer = in.layer;
   layer.qkv.forward(ctx, act.x, weight(in, layer.attn_norm), in.weights.config().rms_norm_eps, layer.qkv_w,
                     act.attn_normed, act.qkv, act.attn);
-  ctx.observe(in.index, "attn_norm", act.attn_normed);
-  ctx.observe(in.index, "qkv", act.qkv);
   attention_forward(ctx, in, act);
   ctx.observe(in.index, "attn", act.o);
   layer.o.forward(ctx, act.o, layer.o_w, act.mid, act.o_linear);
-  ctx.observe(in.index, "o", act.mid);
   ops::add(ctx, {act.x, act.mid, act.mid});
 
   layer.mlp->forward(ctx, in.index, in.weights, act.mid, act.mlp, act.out);

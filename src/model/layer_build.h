@@ -32,8 +32,8 @@ struct LayerBuild {
   [[nodiscard]] std::vector<LinearWeights> unit_forms(const char* name) const {
     return cache.add_units(prefix + name, module(name).params);
   }
-  [[nodiscard]] LayerNormLinear norm_linear(const char* name) const {
-    return {module(name), compute(), table, policy};
+  [[nodiscard]] LayerNormLinear norm_linear(const char* name, const char* norm) const {
+    return {module(name), compute(), table, policy, {}, norm};
   }
   [[nodiscard]] Linear linear(const char* name) const { return {module(name), compute(), table, policy}; }
 };

@@ -10,7 +10,7 @@ class GatedMlp : public Mlp {
   explicit GatedMlp(const LayerBuild& build)
       : compute_(build.compute()),
         eps_(build.weights.config().rms_norm_eps),
-        gate_up_(build.norm_linear("gate_up")),
+        gate_up_(build.norm_linear("gate_up", "mlp_norm")),
         down_(build.linear("down")),
         gate_up_w_(build.forms("gate_up")),
         down_w_(build.forms("down")),
@@ -42,8 +42,6 @@ class GatedMlp : public Mlp {
                MlpActivations& a, const TensorView& out) const override {
     gate_up_.forward(ctx, mid, weights.parameters()[norm_p_].weight, eps_, gate_up_w_, a.normed, a.gate_up,
                      a.in);
-    ctx.observe(layer, "mlp_norm", a.normed);
-    ctx.observe(layer, "gate_up", a.gate_up);
     if (down_.needs().quantized_x) {
       ops::swiglu_quantize(ctx, {{a.gate_up, a.act}, a.down.xq});
       down_.forward_prequantized(ctx, a.act, down_w_, out, a.down);
@@ -52,7 +50,6 @@ class GatedMlp : public Mlp {
       down_.forward(ctx, a.act, down_w_, out, a.down);
     }
     ctx.observe(layer, "act", a.act);
-    ctx.observe(layer, "down", out);
   }
 
   void backward(const Context& ctx, Arena& temp, const Weights& weights, const MlpActivations& a,

@@ -125,6 +125,7 @@ void Experts::route(const Context& ctx, int layer, MlpActivations& a) const {
   ops::route(ctx, {r.logits, top_k_, kind_, r.prob, expert, r.weight, r.tape.replay, r.tape.live});
   r.tape.record(expert, r.weight);
   ops::dispatch(ctx, {expert, RouterActivations::ints(r.offset), row_of, slot_of});
+  if (ctx.probe != nullptr) ctx.probe->experts(layer, {expert, slot_of, top_k_});
   ops::permute(ctx, {a.normed, slot_of, r.packed});
 }
 
@@ -137,7 +138,6 @@ void Experts::forward(const Context& ctx, int layer, const Weights& weights, con
   route(ctx, layer, a);
   const Groups groups = r.groups();
   gate_up_.forward(ctx, r.packed, groups, gate_up_w_, a.gate_up, a.in.linear);
-  ctx.observe(layer, "experts.gate_up", a.gate_up);
   if (down_.each().needs().quantized_x) {
     ops::swiglu_quantize(ctx, {{a.gate_up, a.act}, a.down.xq});
     down_.forward_prequantized(ctx, a.act, groups, down_w_, r.out, a.down);
@@ -146,9 +146,8 @@ void Experts::forward(const Context& ctx, int layer, const Weights& weights, con
     down_.forward(ctx, a.act, groups, down_w_, r.out, a.down);
   }
   ctx.observe(layer, "experts.act", a.act);
-  ctx.observe(layer, "experts.down", r.out);
   ops::combine(ctx, {r.out, RouterActivations::ints(r.row_of), r.weight, out});
-  ctx.observe(layer, "experts", out);
+  ctx.observe(layer, "combine", out);
 }
 
 void Experts::router_backward(const Context& ctx, const Weights& weights, const MlpActivations& a,

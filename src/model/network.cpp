@@ -52,12 +52,16 @@ Network::Network(const Weights& weights, WeightCache& cache, const std::vector<R
 Layer Network::make_layer(int index, WeightCache& cache, const std::vector<ResolvedLinear>& resolved,
                           const Policy& policy) const {
   const LayerBuild build{fmt::format("layers.{}.", index), *weights_, cache, resolved, *table_, policy};
-  return Layer{
-      build.norm_linear("qkv"),     build.linear("o"),
-      build.forms("qkv"),           build.forms("o"),
-      build.parameter("attn_norm"), build.parameter("q_norm"),
-      build.parameter("k_norm"),    build.parameter("qkv"),
-      build.parameter("o"),         config().num_experts > 0 ? make_experts(build) : make_gated_mlp(build)};
+  return Layer{build.norm_linear("qkv", "attn_norm"),
+               build.linear("o"),
+               build.forms("qkv"),
+               build.forms("o"),
+               build.parameter("attn_norm"),
+               build.parameter("q_norm"),
+               build.parameter("k_norm"),
+               build.parameter("qkv"),
+               build.parameter("o"),
+               config().num_experts > 0 ? make_experts(build) : make_gated_mlp(build)};
 }
 
 LayerActivations Network::place_layer(Arena& arena, const Layer& layer, int64_t rows, Keep keep,
@@ -189,6 +193,7 @@ TensorView Network::forward(const Context& ctx, const Rows& rows, const KvSet& k
 void Network::gather(const Context& ctx, const TensorView& hidden, std::span<const int32_t> scored,
                      Activations& act) const {
   ops::embedding(ctx, {scored, hidden, act.scored});
+  if (ctx.probe != nullptr) ctx.probe->scored(scored);
   const TensorView weight = weights_->parameters()[final_norm_].weight;
   ops::norm(ctx, {act.scored, weight, config().rms_norm_eps, 1, act.scored_normed, act.scored_rstd});
   ctx.observe(-1, "final_norm", act.scored_normed);
@@ -199,7 +204,7 @@ TensorView Network::logits(const Context& ctx, const Activations& act, int64_t b
   const Operand a = Operand::of(act.scored_normed.slice_rows(begin, n));
   ops::gemm(ctx, logits_,
             {a, Operand::of(weights_->parameters()[lm_head_].weight), {}, out, Output::overwrite});
-  ctx.observe(-1, "logits", out);
+  ctx.observe(-1, "lm_head", out);
   return out;
 }
 

@@ -46,6 +46,7 @@ void GroupedLinear::forward_prequantized(const Context& ctx, const TensorView& x
   const Operand a = needs.quantized_x ? Operand::of(saved.xq) : Operand::of(x);
   ops::group_gemm(ctx, each_.fprop_plan(), {a, groups, b, y});
   saved.x = x;
+  each_.observe_forward(ctx, saved, w, y);
 }
 
 void GroupedLinear::dgrad(const Context& ctx, Arena& temp, const TensorView& dy, const Groups& groups,
@@ -104,6 +105,7 @@ void GroupedLinear::backward(const Context& ctx, Arena& temp, const TensorView& 
   temp.rewind(mark);
   dgrad(ctx, temp, dy, groups, w, dx);
   temp.rewind(mark);
+  each_.observe_backward(ctx, dy, dx);
 }
 
 int64_t GroupedLinear::backward_bytes(int64_t rows) const {

@@ -82,6 +82,33 @@ void Linear::forward_prequantized(const Context& ctx, const TensorView& x, const
   const Operand b = needs_.quantized_w ? Operand::of(w.fprop) : Operand::of(w.dense);
   ops::gemm(ctx, fprop_, {a, b, w.bias, y, Output::overwrite});
   saved.x = x;
+  observe_forward(ctx, saved, {&w, 1}, y);
+}
+
+Tap Linear::tap(Point point, int64_t expert) const {
+  const LinearModule& m = resolved_.module;
+  std::string_view name = m.name;
+  if (m.layer >= 0) name.remove_prefix(name.find('.', name.find('.') + 1) + 1);  // "layers.3."
+  return {m.layer, name, point, expert};
+}
+
+void Linear::observe_forward(const Context& ctx, const LinearSaved& saved, std::span<const LinearWeights> w,
+                             const TensorView& y) const {
+  if (ctx.probe == nullptr) return;
+  ctx.probe->value(tap(Point::input), saved.x);
+  if (needs_.quantized_x) ctx.probe->codes(tap(Point::input), saved.xq);
+  for (size_t i = 0; i < w.size(); ++i) {
+    const Tap at = tap(Point::weight, w.size() == 1 ? -1 : static_cast<int64_t>(i));
+    ctx.probe->value(at, w[i].dense);
+    if (needs_.quantized_w) ctx.probe->codes(at, w[i].fprop);
+  }
+  ctx.probe->value(tap(Point::output), y);
+}
+
+void Linear::observe_backward(const Context& ctx, const TensorView& dy, const TensorView& dx) const {
+  if (ctx.probe == nullptr) return;
+  ctx.probe->value(tap(Point::grad_output), dy);
+  ctx.probe->value(tap(Point::grad_input), dx);
 }
 
 void Linear::dgrad(const Context& ctx, Arena& temp, const TensorView& dy, const LinearWeights& w,
@@ -135,6 +162,7 @@ void Linear::backward(const Context& ctx, Arena& temp, const TensorView& dy, con
   temp.rewind(mark);
   dgrad(ctx, temp, dy, w, dx);
   temp.rewind(mark);
+  observe_backward(ctx, dy, dx);
 }
 
 int64_t Linear::backward_bytes(int64_t rows) const {
@@ -162,12 +190,12 @@ void LayerNormLinear::forward(const Context& ctx, const TensorView& x, const Nor
                               Saved& saved) const {
   saved.x = x;
   const NormArgs args{x, norm.weight, eps, 1, normed, saved.rstd, norm_, norm.bias, saved.mean};
-  if (!linear_.needs().quantized_x) {
+  if (linear_.needs().quantized_x) {
+    ops::norm_quantize(ctx, {args, saved.linear.xq});
+  } else {
     ops::norm(ctx, args);
-    linear_.forward(ctx, normed, w, y, saved.linear);
-    return;
   }
-  ops::norm_quantize(ctx, {args, saved.linear.xq});
+  ctx.observe(linear_.resolved().module.layer, norm_name_, normed);
   linear_.forward_prequantized(ctx, normed, w, y, saved.linear);
 }
 

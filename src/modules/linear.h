@@ -69,6 +69,12 @@ class Linear {
   [[nodiscard]] const GemmPlan& fprop_plan() const { return fprop_; }
   [[nodiscard]] const GemmPlan& dgrad_plan() const { return dgrad_; }
   [[nodiscard]] GemmPlan wgrad_plan(int64_t rows) const;
+  /// Where a probe is told that this layer stands.
+  [[nodiscard]] Tap tap(Point point, int64_t expert = -1) const;
+  /// Shows a forward pass to the probe, if one listens: input and weight as they were read, and the output.
+  void observe_forward(const Context& ctx, const LinearSaved& saved, std::span<const LinearWeights> w,
+                       const TensorView& y) const;
+  void observe_backward(const Context& ctx, const TensorView& dy, const TensorView& dx) const;
   [[nodiscard]] Noise noise(const Context& ctx, LinearPass pass) const {
     return linear_noise(resolved_.module.name, pass, ctx.noise);
   }
@@ -101,9 +107,10 @@ struct NormParams {
 /// A norm followed by Linear; the norm's output goes straight to codes when the recipe quantizes x.
 class LayerNormLinear {
  public:
+  /// `norm_name` is what probes call the norm's output.
   LayerNormLinear(const ResolvedLinear& resolved, DType compute, const OpTable& table, const Policy& policy,
-                  const NormSpec& norm = {})
-      : linear_(resolved, compute, table, policy), norm_(norm) {}
+                  const NormSpec& norm = {}, std::string norm_name = "norm")
+      : linear_(resolved, compute, table, policy), norm_(norm), norm_name_(std::move(norm_name)) {}
 
   struct Saved {
     TensorView x;     ///< [T,K] input of the norm
@@ -128,6 +135,7 @@ class LayerNormLinear {
  private:
   Linear linear_;
   NormSpec norm_;
+  std::string norm_name_;
 };
 
 }  // namespace minite

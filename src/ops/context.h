@@ -16,7 +16,7 @@ struct Context {
 
   [[nodiscard]] Exec exec() const { return {pool, scratch}; }
   void observe(int layer, std::string_view module, const TensorView& value) const {
-    if (probe != nullptr) probe->output(layer, module, value);
+    if (probe != nullptr) probe->value({layer, module}, value);
   }
 };
 

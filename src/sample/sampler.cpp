@@ -126,12 +126,20 @@ void Sampler::decode(Call& call) {
   run(call, scored, slots);
 }
 
+void Sampler::announce(const Call& call) const {
+  if (context_.probe == nullptr) return;
+  std::vector<int64_t> request;
+  for (const int32_t s : call.seq) request.push_back(slots_[s].request);
+  context_.probe->batch({call.token, call.pos, request});
+}
+
 void Sampler::run(Call& call, const std::vector<int32_t>& scored, const std::vector<int64_t>& slots) {
   const auto n = static_cast<int64_t>(scored.size());
   Arena arena(arena_);
   Activations act = network_->place(arena, static_cast<int64_t>(call.token.size()), n, Keep::nothing);
   const Rows rows{call.token, call.seq, call.pos};
   RouteBuffer routes(network_->config(), rows.size(), {false, call.params.return_routed_experts, false});
+  announce(call);
   const TensorView hidden = network_->forward(context_, rows, kv_, act, routes.tape());
   if (call.params.return_routed_experts) keep_routes(call, routes);
   network_->gather(context_, hidden, scored, act);

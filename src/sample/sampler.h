@@ -70,6 +70,7 @@ class Sampler {
   void prefill(Call& call, const std::vector<int64_t>& slots);
   void decode(Call& call);
   void run(Call& call, const std::vector<int32_t>& scored, const std::vector<int64_t>& slots);
+  void announce(const Call& call) const;
   void keep_routes(Call& call, const RouteBuffer& routes) const;
   void accept(Call& call, int64_t slot, int32_t token, float logp, float entropy);
   void check(const SampleRequest& request, size_t index) const;

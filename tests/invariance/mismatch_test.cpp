@@ -42,8 +42,8 @@ TEST(Mismatch, OneUlpOfARecordedLogProbIsAGap) {
 class OneUlp : public Probe {
  public:
   OneUlp(std::string_view module, int pass) : module_(module), pass_(pass) {}
-  void output(int, std::string_view module, const TensorView& value) override {
-    if (module != module_ || seen_++ != pass_) return;
+  void value(const Tap& at, const TensorView& value) override {
+    if (at.module != module_ || at.point != Point::output || seen_++ != pass_) return;
     if (value.dtype == DType::bf16) {
       value.as<bf16>()[1].bits ^= 1;
     } else {
@@ -61,7 +61,7 @@ class OneUlp : public Probe {
 /// such passes show no gap because nothing that is recorded has changed.
 TEST(Mismatch, OneUlpOfADecodeOutputIsAGap) {
   Bench b;
-  for (const char* module : {"final_norm", "logits"}) {
+  for (const char* module : {"final_norm", "lm_head"}) {
     for (const OpTable* table : cpu_tables()) {
       Sides sides(b.weights, {.table = table});
       int shown = 0;

@@ -77,8 +77,8 @@ struct Step {
 /// Collects the logits of every pass, and afterwards gives each to its token.
 class LogitsProbe : public Probe {
  public:
-  void output(int, std::string_view module, const TensorView& value) override {
-    if (module != "logits") return;
+  void value(const Tap& at, const TensorView& value) override {
+    if (at.module != "lm_head") return;
     for (int64_t r = 0; r < value.rows; ++r) {
       rows.emplace_back(value.row<float>(r), value.row<float>(r) + value.cols);
     }

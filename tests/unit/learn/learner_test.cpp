@@ -183,7 +183,7 @@ TEST(NonFinite, TheFirstModuleIsNamed) {
                                      {"layers.1.gate_up", kNaN, "layers.1.gate_up, row 0, column 0: nan"},
                                      {"layers.1.down", kNaN, "layers.1.down, row 0, column 0: nan"},
                                      {"final_norm", kNaN, "final_norm, row 0, column 0: nan"},
-                                     {"lm_head", kNaN, "logits, row 0, column 0: nan"}};
+                                     {"lm_head", kNaN, "lm_head, row 0, column 0: nan"}};
   for (const char* recipe : {"bf16", "nvfp4_per_token"}) {
     for (const Damage& damage : table) {
       const std::string text = found(recipe, damage);
@@ -204,7 +204,7 @@ TEST(NonFinite, InfinitiesAreFoundWhereTheyReachAnOutput) {
 TEST(NonFinite, TheProbeOfTheCallerStays) {
   class Count : public Probe {
    public:
-    void output(int, std::string_view, const TensorView&) override { ++calls; }
+    void value(const Tap&, const TensorView&) override { ++calls; }
     int calls = 0;
   };
   Bench b;
