@@ -33,6 +33,9 @@ constexpr std::array kVerbs = {
     Verb{"eval", "score a checkpoint: pass@1 and pass@k", add_eval},
     Verb{"generate", "sample responses to a prompt", add_generate},
     Verb{"bench", "measure kernels beside their rivals on this machine", add_bench},
+    Verb{"explore",
+         "write a page of interactive figures: bits, outer scales, directions, runs, compute paths",
+         add_explore},
     Verb{"report", "write a self-contained HTML page about one or more runs", add_report},
 };
 

@@ -16,6 +16,7 @@ std::function<int()> add_bench(CLI::App& app);
 std::function<int()> add_describe(CLI::App& app);
 std::function<int()> add_doctor(CLI::App& app);
 std::function<int()> add_eval(CLI::App& app);
+std::function<int()> add_explore(CLI::App& app);
 std::function<int()> add_formats(CLI::App& app);
 std::function<int()> add_generate(CLI::App& app);
 std::function<int()> add_inspect(CLI::App& app);

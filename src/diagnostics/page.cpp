@@ -33,23 +33,23 @@ std::string panel_html(const Panel& panel, const std::string& file_prefix) {
 
 }  // namespace
 
-std::string open_page(std::string_view title) {
-  // The policy makes "no scripts, no network" a promise that the browser keeps.
+std::string open_page(std::string_view title, Scripts scripts) {
+  // The policy makes "no network", and "no scripts" where there are none, a promise that the browser keeps.
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-      "img-src data:\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "{}img-src data:\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"generator\" content=\"miniTE {}\">\n<title>{} - miniTE report</title>\n"
       "<link rel=\"icon\" href=\"data:,\">\n<style>{}{}</style>\n</head>\n<body>\n"
       "<a class=\"skip\" href=\"#main\">Skip to the report</a>\n<main id=\"main\">\n",
-      MINITE_VERSION_STRING, escape_html(title), kFigureStyle, kReportStyle);
+      scripts == Scripts::own ? "script-src 'unsafe-inline'; " : "", MINITE_VERSION_STRING,
+      escape_html(title), kFigureStyle, kReportStyle);
 }
 
-std::string close_page() {
+std::string close_page(std::string_view from, Scripts scripts) {
   return fmt::format(
-      "</main>\n<footer>Made by miniTE {} from metrics.jsonl, timings.jsonl, summary.json, plans.json and "
-      "config.yaml. This page loads nothing and runs no scripts.</footer>\n</body>\n</html>\n",
-      MINITE_VERSION_STRING);
+      "</main>\n<footer>Made by miniTE {} from {}. This page loads nothing{}.</footer>\n</body>\n</html>\n",
+      MINITE_VERSION_STRING, escape_html(from), scripts == Scripts::none ? " and runs no scripts" : "");
 }
 
 std::string section_html(const Section& section, const std::string& file_prefix) {

@@ -7,10 +7,16 @@
 
 namespace minite::diagnostics {
 
+inline constexpr std::string_view kRunFiles =
+    "metrics.jsonl, timings.jsonl, summary.json, plans.json and config.yaml";
+
+/// Whether a page runs the scripts that stand in it. It loads nothing in either case.
+enum class Scripts : unsigned char { none, own };
+
 /// From the doctype to the start of <main>; `title` is plain text.
-[[nodiscard]] std::string open_page(std::string_view title);
-/// The rest, with a footer.
-[[nodiscard]] std::string close_page();
+[[nodiscard]] std::string open_page(std::string_view title, Scripts scripts = Scripts::none);
+/// The rest, with a footer that names what the page was made from.
+[[nodiscard]] std::string close_page(std::string_view from = kRunFiles, Scripts scripts = Scripts::none);
 
 /// A section with its figures; downloads are named "`file_prefix`-STEM".
 [[nodiscard]] std::string section_html(const Section& section, const std::string& file_prefix);
