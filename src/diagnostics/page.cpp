@@ -45,11 +45,11 @@ std::string open_page(std::string_view title) {
       MINITE_VERSION_STRING, escape_html(title), kFigureStyle, kReportStyle);
 }
 
-std::string close_page() {
+std::string close_page(std::string_view from) {
   return fmt::format(
-      "</main>\n<footer>Made by miniTE {} from metrics.jsonl, timings.jsonl, summary.json, plans.json and "
-      "config.yaml. This page loads nothing and runs no scripts.</footer>\n</body>\n</html>\n",
-      MINITE_VERSION_STRING);
+      "</main>\n<footer>Made by miniTE {} from {}. This page loads nothing and runs no scripts.</footer>\n"
+      "</body>\n</html>\n",
+      MINITE_VERSION_STRING, escape_html(from));
 }
 
 std::string section_html(const Section& section, const std::string& file_prefix) {
@@ -64,6 +64,17 @@ std::string section_html(const Section& section, const std::string& file_prefix)
                        escape_html(fmt::format("{}", fmt::join(section.missing, " "))));
   }
   return out + "</section>\n";
+}
+
+std::string cards_html(const std::vector<Card>& cards) {
+  std::string out = "<dl class=\"cards\">\n";
+  for (const Card& card : cards) {
+    out += fmt::format("<div><dt>{}</dt><dd{}>{}</dd>", escape_html(card.title),
+                       card.size == Card::Size::small ? " class=\"small\"" : "", escape_html(card.value));
+    if (!card.under.empty()) out += fmt::format("<dd class=\"under\">{}</dd>", escape_html(card.under));
+    out += "</div>\n";
+  }
+  return out + "</dl>\n";
 }
 
 std::string folded_text(std::string_view title, std::string_view text) {
