@@ -17,6 +17,7 @@ std::function<int()> add_describe(CLI::App& app);
 std::function<int()> add_doctor(CLI::App& app);
 std::function<int()> add_eval(CLI::App& app);
 std::function<int()> add_formats(CLI::App& app);
+std::function<int()> add_gap(CLI::App& app);
 std::function<int()> add_generate(CLI::App& app);
 std::function<int()> add_inspect(CLI::App& app);
 std::function<int()> add_matmul(CLI::App& app);
