@@ -104,6 +104,22 @@ TEST_F(GapVerb, TheRunsOwnRecipesAreTheDefault) {
   EXPECT_EQ(means(json::parse(result.out)).size(), 4u);
 }
 
+TEST_F(GapVerb, MatchedSidesAreZeroAtEveryTemperature) {
+  for (const char* temperature : {"0", "0.7", "1.5"}) {
+    const json grid = document("dense", {"--temperature", temperature, "--expect", "0"});
+    EXPECT_EQ(grid["redrawn_tokens"], 0) << temperature;
+  }
+}
+
+TEST_F(GapVerb, RulesApplyToBothSides) {
+  spill(*runs_ / "rules.yaml", "rules:\n  - {match: \"layers.*\", recipe: bf16}\n");
+  const Arguments mixed = {"--learner", "bf16", "--sampler", "nvfp4_per_token", "--expect", "0"};
+  EXPECT_EQ(run("dense", mixed).exit_code, 1);
+  Arguments ruled = mixed;
+  ruled.insert(ruled.end(), {"--rules", runs_->text("rules.yaml")});
+  EXPECT_EQ(run("dense", ruled).exit_code, 0) << "no layer is left to differ";
+}
+
 TEST_F(GapVerb, RowsHoldTheKeysOfTheContract) {
   const json grid = document("dense", {"--learner", "bf16", "--sampler", "nvfp4_per_token"});
   const json& row = grid["rows"][0];

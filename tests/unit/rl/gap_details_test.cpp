@@ -30,18 +30,21 @@ TEST(GapDetails, TailsAreQuantilesAndShares) {
 
 TEST(GapDetails, RegionsAreSharesOfTheAdvantage) {
   Data d;
-  d.add({-1.0, 1.0, 0.0}, -2.0);
-  d.add({-0.5, 9.0, 0.5}, 1.0, {1, 0, 1});
+  d.add({-1.0, -0.5, 1.0, 0.0}, -2.0);
+  d.add({-0.5, 9.0, 0.5, 0.25}, 1.0, {1, 0, 1, 1});
   const GapRegions r = gap_details(d.batch()).regions;
-  EXPECT_DOUBLE_EQ(r.neg_neg.share, 2.0 / 8);
-  EXPECT_DOUBLE_EQ(r.neg_pos.share, 2.0 / 8);
-  EXPECT_DOUBLE_EQ(r.pos_neg.share, 1.0 / 8);
-  EXPECT_DOUBLE_EQ(r.pos_pos.share, 1.0 / 8);
-  EXPECT_DOUBLE_EQ(r.neg_neg.share_normalized, 2.0 / 9);
-  EXPECT_DOUBLE_EQ(r.pos_pos.share_normalized, 1.0 / 6);
-  EXPECT_EQ(r.neg_neg.tokens + r.neg_pos.tokens + r.pos_neg.tokens + r.pos_pos.tokens, 4);
+  EXPECT_DOUBLE_EQ(r.neg_neg.share, 4.0 / 11);
+  EXPECT_DOUBLE_EQ(r.neg_pos.share, 2.0 / 11);
+  EXPECT_DOUBLE_EQ(r.pos_neg.share, 1.0 / 11);
+  EXPECT_DOUBLE_EQ(r.pos_pos.share, 2.0 / 11);
+  EXPECT_DOUBLE_EQ(r.neg_neg.share_normalized, 1.0 / 3);
+  EXPECT_DOUBLE_EQ(r.pos_pos.share_normalized, 2.0 / 9);
+  EXPECT_EQ(r.neg_neg.tokens, 2);
+  EXPECT_EQ(r.neg_pos.tokens, 1);
+  EXPECT_EQ(r.pos_neg.tokens, 1);
+  EXPECT_EQ(r.pos_pos.tokens, 2);
   EXPECT_DOUBLE_EQ(r.rho_asym, 2.0);
-  EXPECT_DOUBLE_EQ(r.rho_asym_normalized, 4.0 / 3);
+  EXPECT_DOUBLE_EQ(r.rho_asym_normalized, 1.5);
   const GapStats stats = gap_stats(d.batch());
   EXPECT_DOUBLE_EQ(r.neg_neg.share, stats.region_neg_neg);
   EXPECT_DOUBLE_EQ(r.pos_pos.share, stats.region_pos_pos);
