@@ -31,12 +31,13 @@ constexpr std::array kVerbs = {
     Verb{"sft", "train a model by supervised learning", add_sft},
     Verb{"rl", "train a model by reinforcement learning with verifiable rewards", add_rl},
     Verb{"eval", "score a checkpoint: pass@1 and pass@k", add_eval},
+    Verb{"gap", "measure how far learner and sampler recipes are apart on a checkpoint, and why", add_gap},
     Verb{"generate", "sample responses to a prompt", add_generate},
     Verb{"bench", "measure kernels beside their rivals on this machine", add_bench},
     Verb{"explore",
          "write a page of interactive figures: bits, outer scales, directions, runs, compute paths",
          add_explore},
-    Verb{"report", "write a self-contained HTML page about one or more runs", add_report},
+    Verb{"report", "write a self-contained HTML page about one or more runs, or about a gap", add_report},
 };
 
 /// "minite: unknown verb 'recipez'; did you mean 'recipes'?" when the first argument is no verb, else "".

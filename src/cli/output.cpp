@@ -59,9 +59,11 @@ void print(std::string_view text) {
   }
 }
 
-void print_json(const nlohmann::ordered_json& document) {
-  print(document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+std::string json_text(const nlohmann::ordered_json& document) {
+  return document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
+
+void print_json(const nlohmann::ordered_json& document) { print(json_text(document)); }
 
 void set_number(nlohmann::ordered_json& row, const std::string& name, double value) {
   const std::string word = nonfinite_word(value);

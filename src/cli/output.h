@@ -19,7 +19,9 @@ void add_style_flags(CLI::App& app, ReportStyle& style);
 
 /// Writes `text` to stdout. Error: io when it cannot be written, e.g. disk full.
 void print(std::string_view text);
-/// Writes one JSON document and a newline to stdout. Invalid UTF-8 in strings is replaced.
+/// A JSON document with two spaces of indentation and a newline. Invalid UTF-8 in strings is replaced.
+[[nodiscard]] std::string json_text(const nlohmann::ordered_json& document);
+/// Writes json_text() to stdout.
 void print_json(const nlohmann::ordered_json& document);
 
 /// Sets row[name] to `value`; JSON knows finite numbers only, so that a value that is not becomes null and

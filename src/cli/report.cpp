@@ -1,8 +1,9 @@
-// minite report RUN... -o FILE.html
+// minite report RUN... -o FILE.html, minite report GAP.json
 #include "diagnostics/report.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -14,6 +15,8 @@
 #include "core/atomic_file.h"
 #include "core/fail.h"
 #include "diagnostics/compare.h"
+#include "diagnostics/gap_page.h"
+#include "io/json_file.h"
 
 namespace minite::cli {
 namespace {
@@ -64,8 +67,33 @@ std::vector<std::string> without_repetitions(const std::vector<std::string>& pat
   return kept;
 }
 
+int finish(const ReportArgs& args, const std::string& file, const std::string& page,
+           const std::vector<std::string>& notes) {
+  write_file_atomically(file, page);
+  if (args.style == ReportStyle::json) {
+    print_json({{"file", file}, {"bytes", page.size()}, {"runs", args.runs}, {"notes", notes}});
+    return kOk;
+  }
+  for (const auto& note : notes) std::fprintf(stderr, "minite report: %s\n", note.c_str());
+  print(file + "\n");
+  return kOk;
+}
+
+/// A page about one JSON file of `minite gap`.
+int report_gap(const ReportArgs& args, const std::string& path) {
+  const std::string file =
+      args.output.empty() ? std::filesystem::path(path).replace_extension(".html").string() : args.output;
+  return finish(args, file, diagnostics::render_gap(io::read_json_file(path), path), {});
+}
+
 int report(const ReportArgs& args) {
   const std::vector<std::string> paths = without_repetitions(args.runs);
+  const auto is_file = [](const std::string& path) { return std::filesystem::is_regular_file(path); };
+  if (std::ranges::any_of(paths, is_file)) {
+    require(paths.size() == 1,
+            "a result of `minite gap` has a page of its own; name one file, or run folders");
+    return report_gap(args, paths.front());
+  }
   require(paths.size() <= diagnostics::kMostRuns, "a page compares at most {} runs, got {}; name fewer",
           diagnostics::kMostRuns, paths.size());
   const bool one = paths.size() == 1;
@@ -75,24 +103,20 @@ int report(const ReportArgs& args) {
                                : diagnostics::render_comparison(runs.read, runs.unreadable);
   const std::string file =
       args.output.empty() ? (std::filesystem::path(paths.front()) / "report.html").string() : args.output;
-  write_file_atomically(file, page);
-  if (args.style == ReportStyle::json) {
-    print_json({{"file", file}, {"bytes", page.size()}, {"runs", args.runs}, {"notes", runs.notes}});
-    return kOk;
-  }
-  for (const auto& note : runs.notes) std::fprintf(stderr, "minite report: %s\n", note.c_str());
-  print(file + "\n");
-  return kOk;
+  return finish(args, file, page, runs.notes);
 }
 
 }  // namespace
 
 std::function<int()> add_report(CLI::App& app) {
   auto args = std::make_shared<ReportArgs>();
-  app.add_option("runs", args->runs, "Run folders; several make one page that compares them, at most 12")
+  app.add_option(
+         "runs", args->runs,
+         "Run folders; several make one page that compares them, at most 12. Or the JSON of `minite gap`")
       ->required();
-  app.add_option("-o,--output", args->output,
-                 "The page to write (default, for one run: report.html in its folder)");
+  app.add_option(
+      "-o,--output", args->output,
+      "The page to write (default, for one run: report.html in its folder; for a gap: beside its JSON)");
   add_json_flag(app, args->style);
   return [args] { return report(*args); };
 }

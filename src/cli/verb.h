@@ -18,6 +18,7 @@ std::function<int()> add_doctor(CLI::App& app);
 std::function<int()> add_eval(CLI::App& app);
 std::function<int()> add_explore(CLI::App& app);
 std::function<int()> add_formats(CLI::App& app);
+std::function<int()> add_gap(CLI::App& app);
 std::function<int()> add_generate(CLI::App& app);
 std::function<int()> add_inspect(CLI::App& app);
 std::function<int()> add_matmul(CLI::App& app);

@@ -66,6 +66,17 @@ std::string section_html(const Section& section, const std::string& file_prefix)
   return out + "</section>\n";
 }
 
+std::string cards_html(const std::vector<Card>& cards) {
+  std::string out = "<dl class=\"cards\">\n";
+  for (const Card& card : cards) {
+    out += fmt::format("<div><dt>{}</dt><dd{}>{}</dd>", escape_html(card.title),
+                       card.size == Card::Size::small ? " class=\"small\"" : "", escape_html(card.value));
+    if (!card.under.empty()) out += fmt::format("<dd class=\"under\">{}</dd>", escape_html(card.under));
+    out += "</div>\n";
+  }
+  return out + "</dl>\n";
+}
+
 std::string folded_text(std::string_view title, std::string_view text) {
   if (text.empty()) return "";
   return fmt::format("<details>\n<summary>{}</summary>\n<pre tabindex=\"0\">{}</pre>\n</details>\n",

@@ -2,6 +2,7 @@
 // The pieces of HTML that every page of this room is made of.
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "diagnostics/report_figures.h"
 
@@ -17,6 +18,15 @@ enum class Scripts : unsigned char { none, own };
 [[nodiscard]] std::string open_page(std::string_view title, Scripts scripts = Scripts::none);
 /// The rest, with a footer that names what the page was made from.
 [[nodiscard]] std::string close_page(std::string_view from = kRunFiles, Scripts scripts = Scripts::none);
+
+/// A headline number.
+struct Card {
+  std::string title;
+  std::string value;
+  std::string under;
+  enum class Size : unsigned char { large, small } size = Size::large;
+};
+[[nodiscard]] std::string cards_html(const std::vector<Card>& cards);
 
 /// A section with its figures; downloads are named "`file_prefix`-STEM".
 [[nodiscard]] std::string section_html(const Section& section, const std::string& file_prefix);

@@ -11,13 +11,6 @@
 namespace minite::diagnostics {
 namespace {
 
-struct Card {
-  std::string title;
-  std::string value;
-  std::string under;
-  enum class Size : unsigned char { large, small } size = Size::large;
-};
-
 void add_numbers(const Headline& h, std::vector<Card>& cards) {
   const auto reward = [&](const char* which, std::optional<double> value) {
     if (!value) return;
@@ -56,17 +49,6 @@ std::vector<Card> make_cards(const RunData& run) {
   }
   if (const auto seed = run.setting({"seed"})) cards.push_back({"Seed", *seed, "", {}});
   return cards;
-}
-
-std::string cards_html(const std::vector<Card>& cards) {
-  std::string out = "<dl class=\"cards\">\n";
-  for (const Card& card : cards) {
-    out += fmt::format("<div><dt>{}</dt><dd{}>{}</dd>", escape_html(card.title),
-                       card.size == Card::Size::small ? " class=\"small\"" : "", escape_html(card.value));
-    if (!card.under.empty()) out += fmt::format("<dd class=\"under\">{}</dd>", escape_html(card.under));
-    out += "</div>\n";
-  }
-  return out + "</dl>\n";
 }
 
 std::string provenance_html(const RunData& run) {

@@ -57,6 +57,17 @@ struct BarFigure {
   std::vector<BarGroup> groups;
 };
 
+/// Numbers >= 0 by row and column, tinted by their logarithm; 0 has no tint, NaN neither.
+struct HeatFigure {
+  std::string id;
+  std::string title;
+  std::string description;
+  std::string x_label, y_label;  ///< what columns and rows are
+  double width = 480;            ///< more when the columns need it
+  std::vector<std::string> columns, rows;
+  std::vector<double> values;  ///< [rows * columns]
+};
+
 /// Width of the running mean that the line shows: 1 for short series, then a twentieth of the points, odd, at
 /// most 51.
 [[nodiscard]] size_t smoothing_window(size_t points);
@@ -67,10 +78,12 @@ struct BarFigure {
 /// The <svg> element. Raw points are faint (left out among many series), the running mean is the line.
 [[nodiscard]] std::string draw(const LineFigure& figure);
 [[nodiscard]] std::string draw(const BarFigure& figure);
+[[nodiscard]] std::string draw(const HeatFigure& figure);
 
 /// The numbers behind a figure, with a header line; all digits; an empty cell where a series has no value.
 [[nodiscard]] std::string to_csv(const LineFigure& figure);
 [[nodiscard]] std::string to_csv(const BarFigure& figure);
+[[nodiscard]] std::string to_csv(const HeatFigure& figure);
 
 /// A short piece of a line as it looks in the figures, for a legend in the page.
 [[nodiscard]] std::string draw_swatch(int color, Dash dash);

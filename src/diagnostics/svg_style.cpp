@@ -28,6 +28,7 @@ font-size:12.5px;fill:var(--muted);font-variant-numeric:tabular-nums}
 .fig .value{fill:var(--ink);font-weight:400}
 .fig text.group{fill:var(--ink);font-weight:600}
 .fig .bar{fill:var(--c);opacity:.88}
+.fig .heat{fill:var(--c1);stroke:var(--grid);stroke-width:1}
 .fig .k0{--c:var(--c0)}.fig .k1{--c:var(--c1)}.fig .k2{--c:var(--c2)}
 .fig .k3{--c:var(--c3)}.fig .k4{--c:var(--c4)}.fig .k5{--c:var(--c5)}
 )css";

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "minite/rl.h"
+#include "rl/gap_details.h"
 
 namespace minite::rl {
 namespace {
@@ -53,10 +54,7 @@ constexpr std::array kAlarms = {
               Step::of(s.before, kGap), s.at(kGap));
         }},
     Row{"outliers", false,
-        [](const Step& s) {
-          const double most = s.at("gap_response_max");
-          return most > kOutlierGap && most > kOutlierAlarm * s.at("gap_response_q50");
-        },
+        [](const Step& s) { return is_outlier(s.at("gap_response_max"), s.at("gap_response_q50")); },
         [](const Step& s) {
           return fmt::format(
               "a response has a gap of {:.3f} nats a token, the median response {:.2g}: the mean "

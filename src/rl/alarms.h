@@ -30,8 +30,5 @@ class Alarms {
 inline constexpr double kFirstGapAlarm = 0.2;
 /// A gap this many times that of the step before, and larger by kFirstGapAlarm / 4.
 inline constexpr double kGapJumpAlarm = 5.0;
-/// Largest mean gap of a response in nats a token, and over the median response. The reported outliers were
-/// 100 to 670 times the mean; 4-bit sampling alone gives short responses 20 times the median.
-inline constexpr double kOutlierGap = 0.5, kOutlierAlarm = 50.0;
 
 }  // namespace minite::rl

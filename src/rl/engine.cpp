@@ -1,22 +1,21 @@
 #include "rl/engine.h"
 
 #include "learn/checkpoint.h"
-#include "minite/recipe.h"
 
 namespace minite::rl {
-namespace {
+
+std::vector<ResolvedLinear> resolve_side(const ModelConfig& model, const RunConfig& config,
+                                         const std::string& recipe) {
+  std::vector<Rule> rules;
+  if (!config.rules.empty()) rules = parse_rules(config.rules, "rules");
+  return resolve(recipe, rules, linear_modules(model), static_cast<int>(model.num_hidden_layers));
+}
 
 std::unique_ptr<Network> make_network(const Weights& weights, WeightCache& cache, const RunConfig& config,
                                       const std::string& recipe, KvFormat kv, const OpTable& table) {
-  const ModelConfig& model = weights.config();
-  std::vector<Rule> rules;
-  if (!config.rules.empty()) rules = parse_rules(config.rules, "rules");
-  const auto resolved =
-      resolve(recipe, rules, linear_modules(model), static_cast<int>(model.num_hidden_layers));
-  return std::make_unique<Network>(weights, cache, resolved, table, Policy::parse(config.sampler_policy), kv);
+  return std::make_unique<Network>(weights, cache, resolve_side(weights.config(), config, recipe), table,
+                                   Policy::parse(config.sampler_policy), kv);
 }
-
-}  // namespace
 
 void check_sides(const Weights& weights, const RunConfig& config, const Sides& sides, const OpTable& table) {
   WeightCache cache(weights);

@@ -5,6 +5,7 @@
 
 #include "learn/learner.h"
 #include "learn/weight_history.h"
+#include "minite/recipe.h"
 #include "rl/run_config.h"
 #include "sample/sampler.h"
 
@@ -14,6 +15,15 @@ namespace minite::rl {
 struct Sides {
   std::string learner_recipe, sampler_recipe;
 };
+
+/// What `recipe` and the rules of `config` make of each linear layer. Throws as resolve().
+[[nodiscard]] std::vector<ResolvedLinear> resolve_side(const ModelConfig& model, const RunConfig& config,
+                                                       const std::string& recipe);
+/// The network of one side: resolve_side() planned on `table` under config.sampler_policy, its weights in
+/// `cache`. Throws as resolve() and Network.
+[[nodiscard]] std::unique_ptr<Network> make_network(const Weights& weights, WeightCache& cache,
+                                                    const RunConfig& config, const std::string& recipe,
+                                                    KvFormat kv, const OpTable& table);
 
 class Engine {
  public:

@@ -5,20 +5,13 @@
 
 #include "core/fail.h"
 #include "minite/rl.h"
+#include "rl/quantile.h"
 #include "rl/ratio.h"
 
 namespace minite::rl {
 namespace {
 
 constexpr double kTail = -6.0, kClose = 0.05;
-
-// Linear interpolation between order statistics at (n - 1) p, as numpy and torch do by default.
-double quantile(const std::vector<double>& sorted, double p) {
-  const double position = static_cast<double>(sorted.size() - 1) * p;
-  const auto low = static_cast<std::size_t>(position);
-  const std::size_t high = std::min(low + 1, sorted.size() - 1);
-  return sorted[low] + (position - static_cast<double>(low)) * (sorted[high] - sorted[low]);
-}
 
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());

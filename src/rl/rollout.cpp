@@ -51,7 +51,6 @@ double length_penalty(const RlConfig& c, int64_t length, int64_t room) {
 
 Rollout sample(const StageContext& ctx, const Draw& draw, StepRecord& record) {
   const RlConfig& c = ctx.config.rl;
-  Rollout r;
   std::vector<const tasks::Problem*> problems;
   std::vector<SampleRequest> requests;
   for (int64_t i = 0; i < c.train_batch_size; ++i) {
@@ -62,24 +61,13 @@ Rollout sample(const StageContext& ctx, const Draw& draw, StepRecord& record) {
       record.tokens += static_cast<int64_t>(requests.back().prompt.size());
     }
   }
-  std::vector<Sample> samples =
-      ctx.engine.sampler().generate(requests, sample_params(ctx.config, ctx.engine.model()));
-  for (size_t i = 0; i < samples.size(); ++i) {
-    Sample& s = samples[i];
-    const auto length = static_cast<int64_t>(s.tokens.size());
-    Sequence sequence{std::move(requests[i].prompt), 0};
-    sequence.prompt = static_cast<int64_t>(sequence.tokens.size());
-    sequence.tokens.insert(sequence.tokens.end(), s.tokens.begin(), s.tokens.end());
-    r.penalties.push_back(length_penalty(c, length, ctx.config.max_length - sequence.prompt));
-    r.sequences.push_back(std::move(sequence));
-    r.offsets.push_back(r.offsets.back() + length);
-    r.logp_sampler.insert(r.logp_sampler.end(), s.logp.begin(), s.logp.end());
-    // A response that ran out of room has no answer, whatever its text says.
-    r.rewards.push_back(s.finished ? tasks::reward(*problems[i], ctx.tokenizer.decode(s.tokens)) : 0.0);
-    r.finished.push_back(s.finished ? 1 : 0);
-    if (!s.routes.empty()) r.routes.push_back(std::move(s.routes));
+  Rollout r = rewarded(requests,
+                       ctx.engine.sampler().generate(requests, sample_params(ctx.config, ctx.engine.model())),
+                       problems, ctx.tokenizer);
+  for (int64_t i = 0; i < r.responses(); ++i) {
+    const Sequence& s = r.sequences[i];
+    r.penalties[i] = length_penalty(c, s.response(), ctx.config.max_length - s.prompt);
   }
-  r.mask.assign(r.logp_sampler.size(), 1);
   record.tokens += r.offsets.back();
   return r;
 }
@@ -139,6 +127,27 @@ void Rollout::append(const Rollout& other, int64_t begin, int64_t end) {
   add(logp_sampler, other.logp_sampler, first, last);
   add(mask, other.mask, first, last);
   if (!other.routes.empty()) add(routes, other.routes, begin, end);
+}
+
+Rollout rewarded(std::span<const SampleRequest> requests, std::vector<Sample> samples,
+                 std::span<const tasks::Problem* const> problems, const io::Tokenizer& tokenizer) {
+  Rollout r;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    Sample& s = samples[i];
+    const std::vector<int32_t>& prompt = requests[i].prompt;
+    Sequence sequence{prompt, static_cast<int64_t>(prompt.size())};
+    sequence.tokens.insert(sequence.tokens.end(), s.tokens.begin(), s.tokens.end());
+    r.sequences.push_back(std::move(sequence));
+    r.offsets.push_back(r.offsets.back() + static_cast<int64_t>(s.tokens.size()));
+    r.logp_sampler.insert(r.logp_sampler.end(), s.logp.begin(), s.logp.end());
+    // A response that ran out of room has no answer, whatever its text says.
+    r.rewards.push_back(s.finished ? tasks::reward(*problems[i], tokenizer.decode(s.tokens)) : 0.0);
+    r.finished.push_back(s.finished ? 1 : 0);
+    if (!s.routes.empty()) r.routes.push_back(std::move(s.routes));
+  }
+  r.penalties.assign(r.rewards.size(), 0.0);
+  r.mask.assign(r.logp_sampler.size(), 1);
+  return r;
 }
 
 Rollout roll_out(const StageContext& ctx, learn::Stage stage, int64_t step, StepRecord& record) {

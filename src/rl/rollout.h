@@ -24,6 +24,12 @@ struct Rollout {
   void append(const Rollout& other, int64_t begin, int64_t end);
 };
 
+/// What the sampler gave, as a rollout: rewards of the checker of problems[i] (0 for a response that did not
+/// end by itself), penalties 0, mask 1. `requests` and `problems` have one entry a sample.
+[[nodiscard]] Rollout rewarded(std::span<const SampleRequest> requests, std::vector<Sample> samples,
+                               std::span<const tasks::Problem* const> problems,
+                               const io::Tokenizer& tokenizer);
+
 /// Samples train_batch_size prompts for update `step` (from 0) of `stage`. With filter_groups, prompts whose
 /// responses all have the same reward are replaced from further rollouts, at most max_num_gen_batches in all;
 /// what is still missing then is filled with prompts of the first rollout, which have advantage 0. Adds its

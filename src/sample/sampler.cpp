@@ -1,21 +1,32 @@
 #include "sample/sampler.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/fail.h"
 
 namespace minite {
 
-/// State of one generate() call.
+/// State of one generate() or score() call.
 struct Sampler::Call {
   std::span<const SampleRequest> requests;
   const SampleParams& params;
+  std::span<const std::vector<int32_t>> forced;  ///< responses by request; empty: tokens are chosen
   std::vector<Sample> samples;
   int64_t pending = 0;  ///< next request without a slot
   int64_t finished = 0;
   // The packed batch of the next forward pass.
   std::vector<int32_t> token, seq, pos;
 
+  Call(std::span<const SampleRequest> all, const SampleParams& p,
+       std::span<const std::vector<int32_t>> responses = {})
+      : requests(all), params(p), forced(responses), samples(all.size()) {}
+
+  /// Whether the response of `request`, which has tokens, ends here at the latest.
+  [[nodiscard]] bool full(int64_t request) const {
+    const auto count = static_cast<int64_t>(samples[request].tokens.size());
+    return count == (forced.empty() ? params.max_new_tokens : static_cast<int64_t>(forced[request].size()));
+  }
   void clear() {
     token.clear();
     seq.clear();
@@ -69,6 +80,19 @@ void Sampler::check(const SampleRequest& request, size_t index) const {
           request.prompt.size(), limits_.max_length);
 }
 
+void Sampler::check(const SampleRequest& request, std::span<const int32_t> response, size_t index) const {
+  require(!response.empty(), "sampler: response {} is empty, there is nothing to score", index);
+  require(static_cast<int64_t>(request.prompt.size() + response.size()) <= limits_.max_length,
+          "sampler: prompt {} has {} tokens and its response {}, more than max_length={}", index,
+          request.prompt.size(), response.size(), limits_.max_length);
+  const int64_t vocabulary = network_->config().vocab_size;
+  for (size_t t = 0; t < response.size(); ++t) {
+    require(response[t] >= 0 && response[t] < vocabulary,
+            "sampler: token {} of response {} is {}, outside the vocabulary [0, {})", t, index, response[t],
+            vocabulary);
+  }
+}
+
 std::vector<Sample> Sampler::generate(std::span<const SampleRequest> requests, const SampleParams& params,
                                       const Progress& progress) {
   for (size_t i = 0; i < requests.size(); ++i) check(requests[i], i);
@@ -76,7 +100,29 @@ std::vector<Sample> Sampler::generate(std::span<const SampleRequest> requests, c
           "sampler: return_routed_experts needs a model with experts, num_experts={}",
           network_->config().num_experts);
   require(params.max_new_tokens > 0, "sampler: max_new_tokens={} must be positive", params.max_new_tokens);
-  Call call{requests, params, std::vector<Sample>(requests.size()), 0, 0, {}, {}, {}};
+  Call call(requests, params);
+  return run_all(call, progress);
+}
+
+std::vector<Sample> Sampler::score(std::span<const SampleRequest> requests,
+                                   std::span<const std::vector<int32_t>> responses, float temperature,
+                                   const Progress& progress) {
+  require(requests.size() == responses.size(), "sampler: {} responses for {} prompts", responses.size(),
+          requests.size());
+  require(temperature > 0.0f && std::isfinite(temperature),
+          "sampler: temperature={} must be positive to score tokens", temperature);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    check(requests[i], i);
+    check(requests[i], responses[i], i);
+  }
+  SampleParams params;
+  params.temperature = temperature;
+  Call call(requests, params, responses);
+  return run_all(call, progress);
+}
+
+std::vector<Sample> Sampler::run_all(Call& call, const Progress& progress) {
+  const std::span<const SampleRequest> requests = call.requests;
   for (Sample& sample : call.samples) sample.weight_version = network_->weights().version();
   std::fill(slots_.begin(), slots_.end(), Slot{});
   kv_ = network_->kv_set(cache_.data(), limits_.sequences * blocks_of(limits_.max_length), first_block_);
@@ -154,14 +200,19 @@ void Sampler::run(Call& call, const std::vector<int32_t>& scored, const std::vec
     const int64_t count = std::min(Network::kLogitRows, n - begin);
     const TensorView logits = network_->logits(context_, act, begin, count);
     const std::span<int32_t> token(choice.token.data() + begin, static_cast<size_t>(count));
-    ops::choose(context_, {logits,
-                           p.temperature,
-                           p.top_k,
-                           p.top_p,
-                           p.seed,
-                           {choice.request.data() + begin, static_cast<size_t>(count)},
-                           {choice.pos.data() + begin, static_cast<size_t>(count)},
-                           token});
+    const auto part = std::span(slots).subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
+    if (call.forced.empty()) {
+      ops::choose(context_, {logits,
+                             p.temperature,
+                             p.top_k,
+                             p.top_p,
+                             p.seed,
+                             {choice.request.data() + begin, static_cast<size_t>(count)},
+                             {choice.pos.data() + begin, static_cast<size_t>(count)},
+                             token});
+    } else {
+      force(call, part, token);
+    }
     ops::logprob(context_, {logits,
                             token,
                             temperature,
@@ -171,6 +222,13 @@ void Sampler::run(Call& call, const std::vector<int32_t>& scored, const std::vec
   }
   for (size_t i = 0; i < slots.size(); ++i)
     accept(call, slots[i], choice.token[i], choice.logp[i], choice.entropy[i]);
+}
+
+void Sampler::force(const Call& call, std::span<const int64_t> slots, std::span<int32_t> token) const {
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const int64_t request = slots_[slots[i]].request;
+    token[i] = call.forced[request][call.samples[request].tokens.size()];
+  }
 }
 
 void Sampler::keep_routes(Call& call, const RouteBuffer& routes) const {
@@ -192,9 +250,8 @@ void Sampler::accept(Call& call, int64_t s, int32_t token, float logp, float ent
   sample.entropy.push_back(entropy);
   slot.next = token;
   sample.finished = token == network_->config().eos_token_id;
-  const bool full = static_cast<int64_t>(sample.tokens.size()) == call.params.max_new_tokens ||
-                    slot.length + 1 >= limits_.max_length;
-  if (!sample.finished && !full) return;
+  const bool ended = sample.finished && call.forced.empty();
+  if (!ended && !call.full(slot.request) && slot.length + 1 < limits_.max_length) return;
   slot = Slot{};
   ++call.finished;
 }

@@ -57,6 +57,15 @@ class Sampler {
   std::vector<Sample> generate(std::span<const SampleRequest> requests, const SampleParams& params,
                                const Progress& progress = {});
 
+  /// Teacher forcing: the log-prob and entropy of every given token, as generate() would have computed them
+  /// had it drawn these tokens, by the same prefill and decode passes. `responses[i]`, at least one token,
+  /// goes on from requests[i].prompt; an <eos> inside does not end it. Sample::finished says whether the last
+  /// token is <eos>. Throws invalid_argument for a prompt or response that is empty or does not fit, and for
+  /// a token outside the vocabulary.
+  std::vector<Sample> score(std::span<const SampleRequest> requests,
+                            std::span<const std::vector<int32_t>> responses, float temperature,
+                            const Progress& progress = {});
+
   /// Listens to every forward pass; null: nobody.
   void set_probe(Probe* probe) { context_.probe = probe; }
 
@@ -67,6 +76,7 @@ class Sampler {
     int32_t next = 0;      ///< token to feed
   };
   struct Call;
+  std::vector<Sample> run_all(Call& call, const Progress& progress);
   void prefill(Call& call, const std::vector<int64_t>& slots);
   void decode(Call& call);
   void run(Call& call, const std::vector<int32_t>& scored, const std::vector<int64_t>& slots);
@@ -74,6 +84,9 @@ class Sampler {
   void keep_routes(Call& call, const RouteBuffer& routes) const;
   void accept(Call& call, int64_t slot, int32_t token, float logp, float entropy);
   void check(const SampleRequest& request, size_t index) const;
+  void check(const SampleRequest& request, std::span<const int32_t> response, size_t index) const;
+  /// The given tokens that the slots come to next.
+  void force(const Call& call, std::span<const int64_t> slots, std::span<int32_t> token) const;
 
   const Network* network_;
   Context context_;

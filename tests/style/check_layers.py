@@ -33,8 +33,8 @@ HEADERS = {
 }
 
 # The mathematics of rl sees no tensor, no model, no device: pure functions of spans.
-RL_MATH = {"advantage", "aggregation", "batch", "config", "correction", "evaluate", "gap", "gate", "kl", "metrics",
-           "objective", "options", "prepare", "ratio", "rejection", "repair", "replay", "shaping", "step_metrics", "table",
+RL_MATH = {"advantage", "aggregation", "batch", "config", "correction", "evaluate", "gap", "gap_details", "gap_segments", "gate", "kl", "metrics",
+           "objective", "options", "prepare", "quantile", "ratio", "rejection", "repair", "replay", "shaping", "step_metrics", "table",
            "triage"}
 RL_MATH_MAY = {"core", "minite/rl.h", "minite/error.h"} | {f"rl/{name}.h" for name in RL_MATH}
 

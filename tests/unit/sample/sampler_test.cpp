@@ -56,6 +56,24 @@ TEST(Sampler, RefusesParametersOutOfRange) {
   refuse("top_p=1.5", {1.0f, 0, 1.5f, 4, 0});
 }
 
+TEST(Sampler, RefusesTokensThatCannotBeScored) {
+  Bench b;
+  const auto requests = prompts({3, 17});
+  const auto refuse = [&](const std::vector<std::string>& parts, std::vector<std::vector<int32_t>> responses,
+                          float temperature = 1.0f) {
+    expect_error(ErrorCode::invalid_argument, parts,
+                 [&] { (void)b.sampler().score(requests, responses, temperature); });
+  };
+  refuse({"1 responses for 2 prompts"}, {{1}});
+  refuse({"response 1", "empty"}, {{1}, {}});
+  refuse({"prompt 1", "17", "response 4", "max_length=20"}, {{1}, {1, 2, 3, 4}});
+  refuse({"token 1 of response 0", "40", "[0, 40)"}, {{1, 40}, {1}});
+  refuse({"temperature=0"}, {{1}, {1}}, 0.0f);
+  EXPECT_EQ(
+      b.sampler().score(requests, std::vector<std::vector<int32_t>>{{1}, {1, 2, 3}}, 1.0f)[1].logp.size(),
+      3u);
+}
+
 TEST(Sampler, LimitsAreChecked) {
   Bench b;
   const auto build = [&](const SamplerLimits& limits) {
