@@ -35,20 +35,24 @@ ordered_json to_json(const RunData& run) {
   return {{"name", run.name}, {"stages", stages}};
 }
 
-void check_tokens(const ordered_json& tokens) {
-  for (const char* field : {"learners", "samplers", "sequences"}) {
-    require(tokens.contains(field) && tokens[field].is_array() && !tokens[field].empty(),
-            "the tokens of the direction figure lack a list \"{}\"; give a file that minite gap "
-            "--tokens-json wrote",
-            field);
-  }
-  for (const ordered_json& sequence : tokens["sequences"]) {
-    for (const char* field : {"sequence", "advantage", "tokens"}) {
-      require(sequence.contains(field),
-              "a sequence of the tokens lacks \"{}\"; give a file that minite gap --tokens-json wrote",
-              field);
+/// Throws when an object of `list` lacks one of `fields`.
+void need(const ordered_json& list, std::string_view of, std::initializer_list<const char*> fields) {
+  for (const ordered_json& each : list) {
+    for (const char* field : fields) {
+      require(each.contains(field),
+              "the tokens of the direction figure: one of \"{}\" lacks \"{}\"; give a file that minite gap "
+              "--tokens-json wrote",
+              of, field);
     }
   }
+}
+
+void check_tokens(const ordered_json& tokens) {
+  need(ordered_json::array({tokens}), "the document", {"learners", "samplers", "sequences"});
+  for (const char* side : {"learners", "samplers"}) need(tokens[side], side, {"recipe", "kv"});
+  need(tokens["sequences"], "sequences", {"sequence", "advantage", "tokens"});
+  for (const ordered_json& sequence : tokens["sequences"])
+    need(sequence["tokens"], "tokens", {"position", "text", "learner", "sampler"});
 }
 
 /// JSON that may stand in a script element.

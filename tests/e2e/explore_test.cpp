@@ -126,8 +126,9 @@ class ExplorePage : public testing::Test {
   }
   std::string tokens() {
     const json document = {
-        {"learners", {"bf16"}},
-        {"samplers", {"bf16", "nvfp4_per_token"}},
+        {"learners", json::array({{{"recipe", "bf16"}, {"kv", "bf16"}}})},
+        {"samplers",
+         json::array({{{"recipe", "bf16"}, {"kv", "bf16"}}, {{"recipe", "nvfp4_per_token"}, {"kv", "fp8"}}})},
         {"sequences",
          {{{"sequence", 0},
            {"advantage", 1.5},
@@ -193,6 +194,7 @@ TEST_F(ExplorePage, FiguresAnswer) {
     type("outer-amax", "24");
     expect("the slider moves the text", document.getElementById("outer-now").textContent === before, false);
     // Gaps are -0.5 at A = 1.5 and -1 at A = -0.5: 25 % of |A| are in the gate's direction.
+    expect("side", document.getElementById("quadrant-sampler").selectedOptions[0].textContent, "nvfp4_per_token, KV fp8");
     expect("share", document.getElementById("quadrant-text").textContent.endsWith("25.0 %"), true);
     type("paths-recipe", "bf16");
     expect("recipe", document.getElementById("paths").querySelector("svg").textContent.includes("quantize:"), false);
@@ -222,7 +224,7 @@ TEST_F(ExplorePage, RunsAreDrawn) {
 }
 
 TEST_F(ExplorePage, BadInputIsNamed) {
-  test_support::spill(folder_ / "wrong.json", "{\"learners\": [\"a\"], \"samplers\": [\"b\"]}");
+  test_support::spill(folder_ / "wrong.json", "{\"learners\": [], \"samplers\": []}");
   const auto wrong = run_minite(
       {"explore", "--tokens", (folder_ / "wrong.json").string(), "-o", (folder_ / "p.html").string()});
   EXPECT_EQ(wrong.exit_code, 2);

@@ -204,6 +204,9 @@ TEST_F(GapVerb, TokensGiveTheRowsAgain) {
     }
     EXPECT_DOUBLE_EQ(sum / count, grid["rows"][cell]["mean_abs_gap"].get<double>()) << cell;
   }
+  const auto page =
+      test_support::run_minite({"explore", "--tokens", file, "-o", (folder / "page.html").string()});
+  EXPECT_EQ(page.exit_code, 0) << "the explorer reads the file: " << page.err;
 }
 
 TEST_F(GapVerb, TheSameBytesForAnyThreadsAndBackend) {

@@ -38,8 +38,8 @@
     const all = series.flatMap((s) => s.raw.filter(usable)), steps = series.flatMap((s) => s.step);
     byId("dynamics-text").textContent = all.length ? "" : "no value of this metric in this range";
     if (!all.length) return;
-    const low = Math.min(...all), high = Math.max(...all), pad = log ? 0 : (high - low || Math.abs(high) || 1) * 0.05;
-    const p = plot(900, 340, [Math.min(...steps), Math.max(...steps)], [low - pad, high + pad], ["step", metric.value], log);
+    const low = least(all), high = most(all), pad = log ? 0 : (high - low || Math.abs(high) || 1) * 0.05;
+    const p = plot(900, 340, [least(steps), most(steps)], [low - pad, high + pad], ["step", metric.value], log);
     let body = p.body;
     for (const s of series) {
       const at = (values) => s.step.map((x, i) => [p.px(x), usable(values[i]) ? p.py(values[i]) : NaN]);

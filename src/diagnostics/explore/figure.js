@@ -16,6 +16,9 @@ function number(x) {
   return text.includes("e") ? text : String(Number(text));
 }
 
+const least = (list) => list.reduce((a, b) => Math.min(a, b), Infinity);
+const most = (list) => list.reduce((a, b) => Math.max(a, b), -Infinity);
+
 function svg(width, height, title, body) {
   return `<svg xmlns="http://www.w3.org/2000/svg" class="fig" viewBox="0 0 ${width} ${height}" width="${width}" ` +
     `height="${height}" role="img" aria-label="${escapeText(title)}"><title>${escapeText(title)}</title>${body}</svg>`;

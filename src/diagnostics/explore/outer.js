@@ -22,7 +22,7 @@
       `<td>${q.scales.map((s) => number(decodeE4M3(s))).join(", ")}</td><td>${q.decoded.filter((v) => v === 0).length}</td>` +
       `<td>${number(relativeL2(token, q.decoded))}</td></tr>`).join("");
     const logs = sweep.map(Math.log2);
-    const p = plot(900, 300, [logs[0], logs[logs.length - 1]], [0, Math.max(...shared, single) * 1.05],
+    const p = plot(900, 300, [logs[0], logs[logs.length - 1]], [0, most([...shared, single]) * 1.05],
                    ["log2 of the other token's amax", "relative L2 of this token"]);
     let body = p.body + path(sweep.map((_, i) => [p.px(logs[i]), p.py(shared[i])]), 1);
     body += path([[p.left, p.py(single)], [p.right, p.py(single)]], 0, "dashed");

@@ -25,7 +25,7 @@
   function drawTokens() {
     const learner = Number(byId("quadrant-learner").value), sampler = Number(byId("quadrant-sampler").value);
     const tokens = tokensOf(learner, sampler), {shares, counts} = regionShares(tokens);
-    const wide = Math.max(1e-9, ...tokens.map((t) => Math.abs(t.gap))), high = Math.max(1e-9, ...tokens.map((t) => Math.abs(t.advantage)));
+    const wide = most(tokens.map((t) => Math.abs(t.gap))) || 1, high = most(tokens.map((t) => Math.abs(t.advantage))) || 1;
     const p = plot(900, 360, [-wide * 1.05, wide * 1.05], [-high * 1.2, high * 1.2], ["gap: log-prob of the learner - of the sampler", "advantage A"]);
     let body = p.body + line(p.px(0), p.top, p.px(0), p.bottom, "zero") + line(p.left, p.py(0), p.right, p.py(0), "zero");
     const amplifies = (t) => t.advantage * t.gap > 0;
@@ -56,8 +56,8 @@
   }
 
   if (sets) {
-    sets.learners.forEach((name, i) => byId("quadrant-learner").add(new Option(name, i)));
-    sets.samplers.forEach((name, i) => byId("quadrant-sampler").add(new Option(name, i)));
+    for (const side of ["learner", "sampler"])
+      sets[side + "s"].forEach((s, i) => byId("quadrant-" + side).add(new Option(`${s.recipe}, KV ${s.kv}`, i)));
     if (sets.samplers.length > 1) byId("quadrant-sampler").value = String(sets.samplers.length - 1);
     live("quadrant", drawTokens);
   } else {
