@@ -25,6 +25,13 @@ inline double to_bf16(double x) {
   return static_cast<double>(static_cast<float>(bf16(static_cast<float>(x))));
 }
 
+/// IEEE binary16: steps of 2^-24 below 2^-14, 11 significant bits above, infinite from 65520 on.
+inline double to_f16(double x) {
+  if (!std::isfinite(x) || x == 0) return x;
+  const double step = std::ldexp(1.0, std::max(std::ilogb(x), -14) - 10), y = std::nearbyint(x / step) * step;
+  return std::fabs(y) > 65504 ? std::copysign(kInf, x) : y;
+}
+
 /// `result` rounded to FP32, with the NaN that x86 gives.
 inline double settled(double result, double a, double b) {
   if (!std::isnan(result)) return f32(result);
@@ -106,6 +113,7 @@ inline Coded each(int byte, std::span<const double> x, const std::function<int(d
 /// Compares `spec` with a formula on every backend: codes, scale bytes, what is stored, decoded values; over
 /// ordinary, tiny, huge, subnormal and zero values, ties, powers of two, blocks far below their tensor,
 /// infinities and NaN, cut last blocks. Returns the number of codes compared.
+/// f16: FP32 x that F16 holds, said to be widened from it.
 int64_t compare(const QuantSpec& spec, const Formula& formula, DType dtype);
 
 }  // namespace minite::golden

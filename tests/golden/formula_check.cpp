@@ -186,7 +186,9 @@ int64_t compare(const QuantSpec& spec, const Formula& formula, DType dtype) {
     std::vector<float> x;
     for (int64_t i = 0; i < rows * cols; ++i) {
       const float value = Draw{kind, draw, cols}.value(i);
-      x.push_back(dtype == DType::bf16 ? static_cast<float>(bf16(value)) : value);
+      x.push_back(dtype == DType::bf16  ? static_cast<float>(bf16(value))
+                  : dtype == DType::f16 ? static_cast<float>(to_f16(static_cast<double>(value)))
+                                        : value);
     }
     std::vector<bf16> narrow(x.begin(), x.end());
     void* data = dtype == DType::bf16 ? static_cast<void*>(narrow.data()) : x.data();
@@ -199,7 +201,9 @@ int64_t compare(const QuantSpec& spec, const Formula& formula, DType dtype) {
       const Context ctx{backend.table, &pool, nullptr, {}};
       Buffer memory(QTensor::bytes(spec, rows, cols));
       const QTensor q = QTensor::place(spec, rows, cols, memory.data());
-      ops::quantize(ctx, {{data, dtype, rows, cols}, Orientation::rows, q, {}});
+      ops::quantize(
+          ctx,
+          {{data, dtype == DType::bf16 ? dtype : DType::f32, rows, cols}, Orientation::rows, q, {}, dtype});
       std::vector<float> y(x.size());
       ops::dequantize(ctx, {q, TensorView(y.data(), rows, cols)});
       compared += check(q, y, want, formula);

@@ -222,7 +222,7 @@ void check(const QuantSpec& spec, const Formula& formula, DType dtype) {
 }
 
 class Formulas : public ::testing::TestWithParam<DType> {};
-INSTANTIATE_TEST_SUITE_P(, Formulas, ::testing::Values(DType::bf16, DType::f32),
+INSTANTIATE_TEST_SUITE_P(, Formulas, ::testing::Values(DType::bf16, DType::f16, DType::f32),
                          [](const auto& p) { return std::string(dtype_name(p.param)); });
 
 TEST_P(Formulas, Nvfp4) {
@@ -232,8 +232,11 @@ TEST_P(Formulas, Nvfp4) {
   check(nvfp4(C::te), te_like(true), dtype);
   check(nvfp4(C::flashinfer), te_like(false), dtype);
   check(nvfp4(C::modelopt), modelopt(), dtype);
-  if (dtype == DType::bf16) check(nvfp4(C::compressed_tensors), compressed_tensors(to_bf16), dtype);
-  if (dtype == DType::f32) check(nvfp4(C::compressed_tensors), compressed_tensors(same), dtype);
+  check(nvfp4(C::compressed_tensors),
+        dtype == DType::bf16  ? compressed_tensors(to_bf16)
+        : dtype == DType::f16 ? compressed_tensors(to_f16)
+                              : compressed_tensors(same),
+        dtype);
   check(nvfp4(C::compressed_tensors_f32), compressed_tensors(same), dtype);
   check(nvfp4(C::torchao), torchao(), dtype);
   check(nvfp4(C::torchao_1level, OuterScale::none), torchao_1level(), dtype);
