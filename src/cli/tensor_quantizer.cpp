@@ -156,7 +156,7 @@ QuantizedHalf TensorQuantizer::quantize(const std::string& name, const io::Float
     } else {
       const io::FloatValues t = transposed(x, shape);
       add_part(half, t.view(shape.experts * shape.cols, shape.rows), Orientation::rows, {seed_, stream},
-               x.stored);
+               t.stored);
     }
     return half;
   }
