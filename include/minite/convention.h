@@ -53,6 +53,7 @@ struct ConventionRow {
   std::string_view decode;     ///< in this order
   std::string_view epilogue;   ///< of the reference product; acc is the sum of q d q' d'
   std::string_view exception;  ///< zero, underflow and non-finite handling in words
+  std::string_view nonfinite;  ///< where what it does with infinities and NaN is known from
   std::string_view peer;       ///< whose bytes these are, with its version
 };
 

@@ -77,16 +77,18 @@ void check_scales(const QuantizedGroup& group, std::vector<Fault>& faults) {
     faults.push_back({group.scales->file, name, "has scales of 0 only: every value decodes to 0"});
 }
 
-void check_outer(const QuantizedGroup& group, std::vector<Fault>& faults) {
-  if (group.outer == nullptr) return;
-  const io::TensorInfo& outer = group.outer->info;
+/// Of an outer scale, which is stored as the group's name and `suffix`; nullptr: there is none.
+void check_outer(const QuantizedGroup& group, const TensorSpace::Entry* entry, std::string_view suffix,
+                 std::vector<Fault>& faults) {
+  if (entry == nullptr || entry->info.type != io::StoredType::f32) return;
+  const io::TensorInfo& outer = entry->info;
   Count bad;
   for (int64_t i = 0; i < outer.count(); ++i) {
     const auto value = element<float>(outer, i);
     bad.add(std::isfinite(value) && value <= 0, i);
   }
   if (bad.count == 0) return;
-  faults.push_back({group.outer->file, group.name + std::string(group.scheme->outer),
+  faults.push_back({entry->file, group.name + std::string(suffix),
                     fmt::format("has {} outer scales that are not above 0, the first, {}, at {}", bad.count,
                                 element<float>(outer, bad.first), place_of(bad.first, outer.shape))});
 }
@@ -98,7 +100,8 @@ void check_values(const TensorSpace& space, const std::vector<QuantizedGroup>& g
   std::vector<const TensorSpace::Entry*> scales;  // NaN among them is said by check_scales
   for (const QuantizedGroup& group : groups) {
     check_scales(group, faults);
-    check_outer(group, faults);
+    check_outer(group, group.outer, group.scheme->outer, faults);
+    check_outer(group, group.activation, group.scheme->activation, faults);
     scales.push_back(group.scales);
   }
   for (const auto& [name, entry] : space.tensors) {

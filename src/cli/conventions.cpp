@@ -42,16 +42,19 @@ struct EdgeCase {
   float first, rest, other;
 };
 constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr std::array<EdgeCase, 9> kEdgeCases = {{
+constexpr std::array<EdgeCase, 12> kEdgeCases = {{
     {"0 among 0", 0.0f, 0.0f, 0.0f},
     {"-0 among 1", -0.0f, 1.0f, 1.0f},
     {"-2^-20 among 1", -0x1p-20f, 1.0f, 1.0f},
     {"2^-30 block, others 1", 0x1p-30f, 0x1p-30f, 1.0f},
     {"2^-130 tensor", 0x1p-130f, 0x1p-130f, 0x1p-130f},
     {"inf among 1", kInf, 1.0f, 1.0f},
+    {"-inf among 1", -kInf, 1.0f, 1.0f},
     {"1 beside inf", 1.0f, kInf, 1.0f},
+    {"1, inf in the other block", 1.0f, 1.0f, kInf},
     {"NaN among 1", kNan, 1.0f, 1.0f},
     {"1 beside NaN", 1.0f, kNan, 1.0f},
+    {"1, NaN in the other block", 1.0f, 1.0f, kNan},
 }};
 
 /// Scale byte, code and decoded value of element 0.
@@ -125,11 +128,13 @@ nlohmann::ordered_json conventions_json() {
 std::string edge_cases_text(ReportStyle style) {
   std::vector<std::string> headers = {"convention"};
   for (const EdgeCase& edge : kEdgeCases) headers.emplace_back(edge.name);
+  headers.emplace_back("inf and NaN from");
   Table table(std::move(headers));
   Runtime runtime("ref", 1);
   for_shown([&](const ConventionRow& row, const QuantSpec& spec) {
     std::vector<std::string> cells = {fmt::format("{} {}", to_string(row.id), format(spec.format).name)};
     for (const EdgeCase& edge : kEdgeCases) cells.push_back(outcome(runtime, spec, edge));
+    cells.emplace_back(row.nonfinite);
     table.add(std::move(cells));
   });
   return style == ReportStyle::markdown ? table.to_markdown() : table.to_text();
@@ -142,6 +147,7 @@ nlohmann::ordered_json edge_cases_json() {
   for_shown([&](const ConventionRow& row, const QuantSpec& spec) {
     nlohmann::ordered_json entry = {{"convention", to_string(row.id)}, {"format", format(spec.format).name}};
     for (const EdgeCase& edge : kEdgeCases) entry[edge.name] = outcome(runtime, spec, edge);
+    entry["nonfinite_from"] = row.nonfinite;
     document["edge_cases"].push_back(std::move(entry));
   });
   return document;

@@ -12,7 +12,7 @@ namespace {
 
 using io::StoredType;
 
-constexpr std::array<StorageScheme, 6> kSchemes = {{
+constexpr std::array<StorageScheme, 7> kSchemes = {{
     {"minite", ".codes", ".block_scales", ".outer_scale", StoredType::u8, StoredType::u8, "", 0, 0,
      Element::none, false, true, false},
     {"ModelOpt NVFP4", ".weight", ".weight_scale", ".weight_scale_2", StoredType::u8, StoredType::f8_e4m3,
@@ -25,6 +25,8 @@ constexpr std::array<StorageScheme, 6> kSchemes = {{
      StoredType::u8, "mxfp8", 8, 32, Element::e8m0, false, false, false},
     {"GPT-OSS MXFP4", "_blocks", "_scales", "", StoredType::u8, StoredType::u8, "mxfp4", 4, 32, Element::e8m0,
      false, true, true},
+    {"torchao NVFP4", "_qdata", "_scale", "_per_tensor_scale", StoredType::u8, StoredType::f8_e4m3, "nvfp4",
+     4, 16, Element::e4m3, false, true, false, "_act_per_tensor_scale", true},
 }};
 
 /// The numbers of the scheme's format, or of the one that the metadata names.
@@ -87,6 +89,7 @@ class GroupFinder {
     const std::string outer_name = name + std::string(scheme.outer);
     const TensorSpace::Entry* outer = scheme.outer.empty() ? nullptr : space_.find(outer_name);
     if (outer != nullptr) used_.insert(outer_name);
+    used_.insert(name + std::string(scheme.activation));
     const auto layout = layout_of(scheme, space_, name);
     if (!layout) {
       fault(codes, key, "has codes of an unknown format: the metadata has no minite.spec");
@@ -123,7 +126,7 @@ class GroupFinder {
     std::vector<int64_t> expected = shape;
     const int64_t elements = scheme.blocked ? shape.back() * layout.block : shape.back() * 8 / layout.bits;
     expected.back() = (elements + layout.block - 1) / layout.block;
-    if (scales.info.shape != expected) {
+    if (scales.info.shape != expected && !(scheme.tiled && fits_tiles(scales, shape, expected.back()))) {
       fault(scales, scales_name,
             fmt::format("is {}, but codes {} in blocks of {} need {}", shape_text(scales.info.shape),
                         shape_text(codes.info.shape), layout.block, shape_text(expected)));
@@ -137,7 +140,16 @@ class GroupFinder {
                         shape_text(shape)));
       return;
     }
-    groups_.push_back({&scheme, name, layout.format, shape, &codes, &scales, outer});
+    const TensorSpace::Entry* activation =
+        scheme.activation.empty() ? nullptr : space_.find(name + std::string(scheme.activation));
+    groups_.push_back({&scheme, name, layout.format, shape, &codes, &scales, outer, activation});
+  }
+
+  /// Whether scales have the bytes of whole 128x4 tiles of [.., rows, blocks], in any shape.
+  static bool fits_tiles(const TensorSpace::Entry& scales, const std::vector<int64_t>& shape,
+                         int64_t blocks) {
+    const int64_t rows = shape[shape.size() - 2], experts = shape.size() == 3 ? shape[0] : 1;
+    return scales.info.count() == experts * ((rows + 127) / 128) * ((blocks + 3) / 4) * 512;
   }
 
   static bool outer_fits(const TensorSpace::Entry& outer, const std::vector<int64_t>& shape) {
@@ -151,8 +163,8 @@ class GroupFinder {
   /// Scales whose codes are not there.
   void report_orphans() {
     for (const auto& [key, entry] : space_.tensors) {
-      for (const std::string_view suffix :
-           {".block_scales", ".outer_scale", ".weight_scale_2", ".weight_global_scale"}) {
+      for (const std::string_view suffix : {".block_scales", ".outer_scale", ".weight_scale_2",
+                                            ".weight_global_scale", "_per_tensor_scale"}) {
         if (key.ends_with(suffix) && used_.count(key) == 0) fault(entry, key, "is a scale without codes");
       }
     }

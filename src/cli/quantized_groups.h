@@ -21,6 +21,8 @@ struct StorageScheme {
   bool outer_required;      ///< whatever the metadata says
   bool codes_alone;  ///< codes of this name and type are always quantized: without scales they are a fault
   bool blocked;      ///< codes are [.., K/block, bytes of a block]
+  std::string_view activation = "";  ///< an outer scale of activations; none: empty
+  bool tiled = false;                ///< scales may be in 128x4 tiles, which only the metadata tells
 };
 [[nodiscard]] std::span<const StorageScheme> storage_schemes();
 
@@ -32,7 +34,8 @@ struct QuantizedGroup {
   std::vector<int64_t> shape;  ///< of elements
   const TensorSpace::Entry* codes;
   const TensorSpace::Entry* scales;
-  const TensorSpace::Entry* outer;  ///< nullptr: none
+  const TensorSpace::Entry* outer;       ///< nullptr: none
+  const TensorSpace::Entry* activation;  ///< nullptr: none
 };
 
 /// The groups of a space. Sidecars that are missing, belong to nothing or do not fit are added to `faults`,

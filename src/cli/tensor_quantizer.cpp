@@ -24,7 +24,7 @@ std::vector<std::byte> gather(const std::vector<QTensor>& parts, auto&& span_of)
 /// Each expert's transpose, one after the other.
 io::FloatValues transposed(const io::FloatValues& x, const TensorShape3& shape) {
   const auto size = static_cast<size_t>(dtype_size(x.dtype));
-  io::FloatValues t{Buffer(x.memory.size()), x.dtype, 0};
+  io::FloatValues t{Buffer(x.memory.size()), x.dtype, 0, x.stored};
   std::byte* to = t.memory.data();
   for (int64_t e = 0; e < shape.experts; ++e) {
     for (int64_t c = 0; c < shape.cols; ++c) {
@@ -127,14 +127,14 @@ int64_t QuantizedHalf::outer_count() const {
 }
 
 void TensorQuantizer::add_part(QuantizedHalf& half, const TensorView& x, Orientation along,
-                               const Noise& noise) {
+                               const Noise& noise, DType stored) {
   const bool rows = along == Orientation::rows;
   const int64_t m = rows ? x.rows : x.cols, k = half.spec.stored_cols(rows ? x.cols : x.rows);
   half.memory.emplace_back(std::max<int64_t>(QTensor::bytes(half.spec, m, k), 1));
   const QTensor q = QTensor::place(half.spec, m, k, half.memory.back().data());
   half.parts.push_back(q);
   if (x.size() > 0) {
-    ops::quantize(runner_->context(), {x, along, q, noise});
+    ops::quantize(runner_->context(), {x, along, q, noise, stored});
   } else {
     std::fill_n(q.outer, q.outer_count(), 1.0f);  // the amax of nothing is 0
   }
@@ -151,17 +151,19 @@ QuantizedHalf TensorQuantizer::quantize(const std::string& name, const io::Float
   if (spec.outer == OuterScale::tensor && shape.experts != 1) {
     if (shape.experts > 1) check_shared(name, shape, spec, along);
     if (rows) {
-      add_part(half, x.view(shape.experts * shape.rows, shape.cols), Orientation::rows, {seed_, stream});
+      add_part(half, x.view(shape.experts * shape.rows, shape.cols), Orientation::rows, {seed_, stream},
+               x.stored);
     } else {
       const io::FloatValues t = transposed(x, shape);
-      add_part(half, t.view(shape.experts * shape.cols, shape.rows), Orientation::rows, {seed_, stream});
+      add_part(half, t.view(shape.experts * shape.cols, shape.rows), Orientation::rows, {seed_, stream},
+               t.stored);
     }
     return half;
   }
   const TensorView all = x.view(shape.experts * shape.rows, shape.cols);
   for (int64_t e = 0; e < shape.experts; ++e) {
     add_part(half, all.slice_rows(e * shape.rows, shape.rows), along,
-             {seed_, stream + static_cast<uint64_t>(e)});
+             {seed_, stream + static_cast<uint64_t>(e)}, x.stored);
   }
   return half;
 }

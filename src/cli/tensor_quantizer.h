@@ -61,7 +61,9 @@ class TensorQuantizer {
                                 const TensorShape3& shape);
 
  private:
-  void add_part(QuantizedHalf& half, const TensorView& x, Orientation along, const Noise& noise);
+  /// `stored` as in QuantizeArgs.
+  void add_part(QuantizedHalf& half, const TensorView& x, Orientation along, const Noise& noise,
+                DType stored);
 
   OpRunner* runner_;
   uint64_t seed_;

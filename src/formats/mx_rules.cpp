@@ -118,7 +118,7 @@ uint32_t encode_half_up(float m) {
   return (half_steps - (static_cast<uint32_t>(127 - kBias) << (kMantissa + 1)) + 1) / 2;
 }
 uint8_t microxcaling_code(Element element, float x, float factor) {
-  const float y = x * factor, m = magnitude(y);
+  const float y = peer::mul(x, factor), m = magnitude(y);
   const uint32_t sign = sign_bit(y);
   if (element == Element::e2m1) return static_cast<uint8_t>(e2m1_with_ties(m, Ties::up) | sign << 3);
   if (is_nan(y)) return static_cast<uint8_t>(sign << 7 | 0x7Fu);

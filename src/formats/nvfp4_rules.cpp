@@ -18,7 +18,12 @@ constexpr float kFloatMax = 3.40282346638528859812e+38f;
 constexpr float kSixth = 1.0f / 6.0f;
 constexpr uint8_t kEighth = 0x20;  // E4M3 of 0.125
 
-float rounded(float x, const PeerContext& context) { return context.bf16 ? static_cast<float>(bf16(x)) : x; }
+/// x in the weight's dtype.
+float rounded(float x, const PeerContext& context) {
+  return context.dtype == DType::bf16  ? static_cast<float>(bf16(x))
+         : context.dtype == DType::f16 ? peer::round_f16(x)
+                                       : x;
+}
 uint8_t e2m1_or(float y, uint8_t nan) { return codec_detail::is_nan(y) ? nan : E2M1::encode(y); }
 uint8_t quotient_nan0(float x, float divisor) { return e2m1_or(div(x, divisor), 0); }
 uint8_t quotient_nan7(float x, float divisor) { return e2m1_or(div(x, divisor), 7); }
@@ -198,9 +203,9 @@ const Nvfp4Rule& nvfp4_rule(Convention id) {
   fail(ErrorCode::internal, "no NVFP4 rule for convention {}", to_string(id));
 }
 
-PeerContext peer_context(const QuantSpec& spec, bool bf16) {
+PeerContext peer_context(const QuantSpec& spec, DType dtype) {
   const float target = spec.search == ScaleSearch::amax4 ? 4.0f : 6.0f;
-  return {target * static_cast<float>(spec.scale_max), target, bf16};
+  return {target * static_cast<float>(spec.scale_max), target, dtype};
 }
 
 }  // namespace minite

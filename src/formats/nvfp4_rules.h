@@ -18,9 +18,9 @@ struct PeerOuter {
 
 /// What steps may depend on beside their operands.
 struct PeerContext {
-  float range = 2688;  ///< what the outer amax maps to
-  float target = 6;    ///< what a block's amax maps to
-  bool bf16 = false;   ///< x is BF16
+  float range = 2688;        ///< what the outer amax maps to
+  float target = 6;          ///< what a block's amax maps to
+  DType dtype = DType::f32;  ///< of the weight: bf16, f16 or f32
 };
 
 /// A convention's steps.
@@ -41,7 +41,7 @@ struct Nvfp4Rule {
 
 /// The rule of `id`, which must be a convention of NVFP4 other than te.
 [[nodiscard]] const Nvfp4Rule& nvfp4_rule(Convention id);
-/// The context of a spec; `bf16` says what x is.
-[[nodiscard]] PeerContext peer_context(const QuantSpec& spec, bool bf16);
+/// The context of a spec; `dtype` is that of the weight.
+[[nodiscard]] PeerContext peer_context(const QuantSpec& spec, DType dtype);
 
 }  // namespace minite

@@ -26,6 +26,16 @@ MINITE_INLINE float div(float a, float b) { return settle(a / b, a, b); }
 MINITE_INLINE float clamp(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 MINITE_INLINE bool finite(float x) { return codec_detail::magnitude(x) <= 3.40282346638528859812e+38f; }
 
+/// x rounded to IEEE binary16, nearest even; 65520 and above is infinite.
+MINITE_INLINE float round_f16(float x) {
+  const float m = codec_detail::magnitude(x);
+  if (codec_detail::is_nan(x)) return x;
+  const float half = m >= 65520.0f
+                         ? std::bit_cast<float>(0x7F800000u)
+                         : codec_detail::decode_magnitude<10, 15>(codec_detail::encode_magnitude<10, 15>(m));
+  return codec_detail::sign_bit(x) != 0 ? -half : half;
+}
+
 /// torch's cast to float8_e4m3fn on the CPU up to 2.12: 464 rounds to 448, what is larger becomes NaN.
 MINITE_INLINE uint8_t cast_e4m3(float x) {
   if (codec_detail::magnitude(x) <= 464.0f) return E4M3::encode(x);

@@ -34,7 +34,7 @@ FloatValues from_doubles(const TensorInfo& tensor) {
 }
 
 FloatValues from_halves(const TensorInfo& tensor) {
-  FloatValues values{Buffer(tensor.count() * 4), DType::f32, 0};
+  FloatValues values{Buffer(tensor.count() * 4), DType::f32, 0, DType::f16};
   auto* to = reinterpret_cast<float*>(values.memory.data());
   for (int64_t i = 0; i < tensor.count(); ++i) to[i] = from_half(element<uint16_t>(tensor, i));
   return values;

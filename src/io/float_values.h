@@ -14,6 +14,7 @@ struct FloatValues {
   Buffer memory;             ///< all elements, row-major
   DType dtype = DType::f32;  ///< bf16 or f32
   int64_t rounded = 0;       ///< F64 values that FP32 cannot hold, rounded to nearest even
+  DType stored = dtype;      ///< f16 where F16 values were widened
 
   [[nodiscard]] TensorView view(int64_t rows, int64_t cols) const {
     return {memory.data(), dtype, rows, cols};

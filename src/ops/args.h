@@ -67,6 +67,8 @@ struct QuantizeArgs {
   Orientation along = Orientation::rows;
   QTensor out;       ///< out.spec says how
   Noise noise = {};  ///< for Rounding::stochastic
+  /// f16: an FP32 x was widened from F16, which conventions with statistics in the weight's dtype follow.
+  DType stored = DType::f32;
 };
 
 /// y = D(q), decoded in the convention's order and rounded once to y's dtype.

@@ -129,6 +129,86 @@ TEST(InspectVerb, KnowsTheNamesOfOthers) {
   EXPECT_EQ(found["g"], (std::pair<std::string, json>{"GPT-OSS MXFP4", {2, 4, 64}}));
 }
 
+/// An NVFP4 weight [4, 32] as torchao flattens it; `scales` F8_E4M3 of `shape`.
+TensorFile torchao(const std::vector<int64_t>& shape, const std::string& scales, float outer = 0.5f,
+                   float activation = 0.25f) {
+  TensorFile file;
+  file.add("l.weight_qdata", "U8", {4, 16}, bytes(64, 0x21))
+      .add("l.weight_scale", "F8_E4M3", shape, scales)
+      .f32("l.weight_per_tensor_scale", {}, {outer})
+      .f32("l.weight_act_per_tensor_scale", {}, {activation});
+  return file;
+}
+
+TEST(InspectVerb, KnowsTorchaosNames) {
+  const TempFolder folder;
+  const auto path = folder / "f.safetensors";
+  const auto quantized = [&] {
+    EXPECT_EQ(faults_of(path), Words{});
+    const json document = json::parse(run_minite({"inspect", path.string(), "--json"}).out);
+    EXPECT_EQ(document["quantized"].size(), 1u);
+    return document["quantized"][0];
+  };
+  torchao({4, 2}, bytes(8, 0x38)).write(path);
+  const json row = quantized();
+  EXPECT_EQ(row["name"], "l.weight");
+  EXPECT_EQ(row["stored_as"], "torchao NVFP4");
+  EXPECT_EQ(row["format"], "nvfp4");
+  EXPECT_EQ(row["shape"], (json{4, 32}));
+  EXPECT_EQ(row["outer_scales"], 1);
+  // 4 rows of 2 scales fill one tile of 128 x 4.
+  torchao({32, 16}, bytes(8, 0x38) + bytes(504, 0)).write(path);
+  EXPECT_EQ(quantized()["shape"], (json{4, 32}));
+  // Experts, one outer scale each; and a tensor without outer scales.
+  TensorFile()
+      .add("e_qdata", "U8", {2, 3, 16}, bytes(96, 0x21))
+      .add("e_scale", "F8_E4M3", {2, 3, 2}, bytes(12, 0x38))
+      .f32("e_per_tensor_scale", {2, 1, 1}, {0.5f, 0.25f})
+      .write(path);
+  EXPECT_EQ(quantized()["outer_scales"], 2);
+  TensorFile()
+      .add("w_qdata", "U8", {1, 8}, bytes(8, 0x21))
+      .add("w_scale", "F8_E4M3", {1, 1}, bytes(1, 0x38))
+      .write(path);
+  EXPECT_EQ(quantized()["outer_scales"], 0);
+}
+
+TEST(InspectVerb, FaultsOfTorchaosTensors) {
+  const TempFolder folder;
+  const auto path = folder / "f.safetensors";
+  torchao({4, 2}, bytes(5, 0x38) + bytes(1, 0x7F) + bytes(2, 0x38)).write(path);
+  expect_fault(path, "l.weight_scale", {"1 NaN scale bytes", "[2, 1]"});
+  torchao({4, 2}, bytes(8, 0)).write(path);
+  expect_fault(path, "l.weight_scale", {"scales of 0 only"});
+  torchao({2, 4}, bytes(8, 0x38)).write(path);
+  expect_fault(path, "l.weight_scale", {"is [2, 4]", "need [4, 2]"});
+  torchao({4, 2}, bytes(8, 0x38), 0.0f).write(path);
+  expect_fault(path, "l.weight_per_tensor_scale", {"not above 0"});
+  torchao({4, 2}, bytes(8, 0x38), 0.5f, -1.0f).write(path);
+  expect_fault(path, "l.weight_act_per_tensor_scale", {"not above 0"});
+  TensorFile().add("l.weight_qdata", "U8", {4, 16}, bytes(64, 0x21)).write(path);
+  expect_fault(path, "l.weight_qdata", {"has no l.weight_scale"});
+  TensorFile().f32("l.weight_per_tensor_scale", {}, {1}).write(path);
+  expect_fault(path, "l.weight_per_tensor_scale", {"scale without codes"});
+  TensorFile().f32("l.weight_act_per_tensor_scale", {}, {1}).write(path);
+  expect_fault(path, "l.weight_act_per_tensor_scale", {"scale without codes"});
+}
+
+/// Some blocks of zeros are no fault, and neither is a tensor without blocks.
+TEST(InspectVerb, ZeroScalesAmongOthersAreSound) {
+  const TempFolder folder;
+  const auto path = folder / "f.safetensors";
+  TensorFile()
+      .add("l.weight", "U8", {4, 16}, bytes(64, 0x21))
+      .add("l.weight_scale", "F8_E4M3", {4, 2}, bytes(7, 0) + bytes(1, 0x38))
+      .f32("l.weight_scale_2", {}, {0.5f})
+      .add("none.weight", "U8", {0, 16}, "")
+      .add("none.weight_scale", "F8_E4M3", {0, 2}, "")
+      .f32("none.weight_scale_2", {}, {0.5f})
+      .write(path);
+  EXPECT_EQ(faults_of(path), Words{});
+}
+
 TEST(InspectVerb, FaultsOfScales) {
   const TempFolder folder;
   const auto path = folder / "f.safetensors";

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "backends/registry.h"
@@ -189,6 +190,27 @@ TEST(MatmulVerb, JsonSaysWhatRan) {
   EXPECT_EQ(document["a"], "mxfp8");
   EXPECT_TRUE(holds(document["plan"], "mxfp8 x mxfp8 -> f32"));
   EXPECT_EQ(document["padding"], "M=40 is not a multiple of 32: the last block is padded with zeros");
+}
+
+/// The contracted dimension of each pass, and what the pass multiplies.
+TEST(MatmulVerb, SaysWhichDimensionIsPadded) {
+  const TempFolder folder;
+  TensorFile()
+      .f32("x", {3, 17}, small_values(51))
+      .f32("w", {5, 17}, small_values(85))
+      .f32("dy", {3, 5}, small_values(15))
+      .write(folder / "in");
+  const std::map<std::string, Words> said = {
+      {"fprop", {"y [3, 5], y = x w^T,", "K=17 is not a multiple of 16"}},
+      {"dgrad", {"dx [3, 17], dx = dy w,", "N=5 is not a multiple of 16"}},
+      {"wgrad", {"dw [5, 17], dw = dy^T x,", "M=3 is not a multiple of 16"}}};
+  for (const auto& [pass, parts] : said) {
+    const CommandResult result =
+        run_minite({"matmul", (folder / "in").string(), "-o", (folder / "out").string(), "--recipe",
+                    "nvfp4_te", "--pass", pass});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    for (const std::string& part : parts) EXPECT_TRUE(holds(result.out, part)) << part << "\n" << result.out;
+  }
 }
 
 /// x, w and y of Transformer Engine's reference product, per tensor, 1D blocks on both sides.

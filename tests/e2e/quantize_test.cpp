@@ -149,10 +149,7 @@ TEST(QuantizeVerb, EveryFloatTypeGivesTheSameCodes) {
   std::vector<double> wide(x.begin(), x.end());
   for (const float value : x) {
     brain.push_back(bf16(value).bits);
-    int exponent = 0;
-    const float mantissa = std::frexp(std::fabs(value), &exponent);  // exact: these values are short
-    const int bits = value == 0 ? 0 : (exponent + 14) << 10 | (static_cast<int>(mantissa * 2048) & 1023);
-    half.push_back(static_cast<uint16_t>(bits | (std::signbit(value) ? 0x8000 : 0)));
+    half.push_back(test_support::half_bits(value));
   }
   TensorFile()
       .add("f64", "F64", {3, 32}, raw(wide))
@@ -167,6 +164,38 @@ TEST(QuantizeVerb, EveryFloatTypeGivesTheSameCodes) {
     for (const char* type : {"f64", "f16", "bf16"})
       EXPECT_EQ(values_of<uint8_t>(file.at(type + part)), expected) << type << part;
   }
+}
+
+/// compressed-tensors takes 2688 / amax in the dtype of the weight: 1/5 is rounded before and after.
+TEST(QuantizeVerb, StatisticsHaveTheWeightsDtype) {
+  const TempFolder folder;
+  auto x = small_values(32);
+  x[3] = 5.0f;
+  std::vector<uint16_t> half, brain;
+  for (const float value : x) {
+    half.push_back(test_support::half_bits(value));
+    brain.push_back(bf16(value).bits);
+  }
+  TensorFile()
+      .f32("f32", {1, 32}, x)
+      .add("f16", "F16", {1, 32}, raw(half))
+      .add("bf16", "BF16", {1, 32}, raw(brain))
+      .add("moe", "F16", {2, 1, 16}, raw(half))
+      .write(folder / "in");
+  quantize(folder, {"--format", "nvfp4", "--convention", "compressed-tensors", "--columnwise"});
+  const io::SafetensorsFile file(folder / "out");
+  const auto outer = [&](const std::string& name) {
+    return values_of<float>(file.at(name + "outer_scale"))[0];
+  };
+  const std::map<std::string, float> globals = {
+      {"f32", 1.0f / 5.0f * 2688.0f}, {"f16", 537.5f}, {"bf16", 540.0f}, {"moe", 537.5f}};
+  for (const auto& [name, global] : globals) {
+    EXPECT_EQ(outer(name + "."), 1.0f / global) << name;
+    EXPECT_EQ(outer(name + ".columnwise."), 1.0f / global) << name;
+  }
+  quantize(folder, {"--format", "nvfp4", "--convention", "compressed-tensors-f32"});
+  EXPECT_EQ(values_of<float>(io::SafetensorsFile(folder / "out").at("f16.outer_scale"))[0],
+            1.0f / globals.at("f32"));
 }
 
 TEST(QuantizeVerb, RoundedDoublesAreSaidSo) {
@@ -239,6 +268,11 @@ TEST(QuantizeVerb, PaddingIsSaid) {
   EXPECT_TRUE(holds(text, "w: K=33 is not a multiple of 16: the last block of a row is padded with zeros"));
   EXPECT_TRUE(holds(text, "w columnwise: M=4 is not a multiple of 16"));
   EXPECT_FALSE(holds(text, "whole: ")) << text;
+  EXPECT_FALSE(holds(text, "rotation")) << text;
+  EXPECT_TRUE(
+      holds(quantize(folder, {"--format", "nvfp4", "--columnwise", "--rht"}).out,
+            "w columnwise: M=4 is not a multiple of 16: the last block of a row is padded with zeros, and "
+            "stored whole after the rotation"));
   const auto rows = rows_of(quantize(folder, {"--format", "mxfp8", "--json"}));
   EXPECT_TRUE(holds(rows.at("w")["padding"], "K=33 is not a multiple of 32"));
   EXPECT_EQ(rows.at("whole")["padding"], "");

@@ -58,14 +58,15 @@ TEST(SweepVerb, HoldsEveryFormatAndTheReportsFigures) {
   EXPECT_EQ(nvfp4["report"].size(), 0u) << "the report's figures are of simulated formats";
 }
 
-/// Means and the worst over the tensors of a file, from what `quantize` says about each.
+/// Means and the worst over the tensors of a file, from what `quantize` says about each. Tensors count alike,
+/// whatever their sizes.
 TEST(SweepVerb, MeansAndWorstOfAFile) {
   const TempFolder folder;
-  auto loud = small_values(512, 2);
+  auto loud = small_values(1152, 2);
   for (size_t i = 0; i < loud.size(); i += 16) loud[i] *= 8;
   TensorFile()
       .f32("a", {8, 64}, small_values(512))
-      .f32("b", {2, 4, 64}, loud)
+      .f32("b", {2, 9, 64}, loud)
       .f32("bias", {4}, {1, 2, 3, 4})
       .write(folder / "in");
   const json document = sweep_json({(folder / "in").string()});
@@ -129,6 +130,28 @@ TEST(SweepVerb, OrderIsComparedWithTheReport) {
   EXPECT_EQ(exponents.front(), "e3m1+e4m3");
   EXPECT_EQ(exponents.back(), "e5m1+e4m3") << "its scale underflows everywhere, as in the report";
   EXPECT_TRUE(holds(sweep({"--synthetic", "normal"}), "the order is the report's"));
+}
+
+/// What docs/commands.md says of the report's other order of exponent widths.
+TEST(SweepVerb, CloseFormatsOfASmallBatchRankByChance) {
+  const auto snr_of = [](const json& document, const std::string& name) {
+    for (const json& row : document["rows"]) {
+      if (row["format"] == name) return row["snr_db"].get<double>();
+    }
+    return 0.0;
+  };
+  for (const char* sigma : {"1", "1.4", "1.86"}) {
+    const json large = sweep_json({"--synthetic", "normal", "--rows", "128", "--sigma", sigma});
+    EXPECT_NEAR(snr_of(large, "sim_e2m1"), 20.43, 0.05) << sigma;
+    EXPECT_NEAR(snr_of(large, "sim_e4m1_e8m0"), 19.7, 0.06) << sigma;
+    EXPECT_NEAR(snr_of(large, "sim_e5m1_e8m0"), snr_of(large, "sim_e4m1_e8m0"), 1e-6) << sigma;
+  }
+  const auto small_lead = [&](const char* seed) {
+    const json small = sweep_json({"--synthetic", "normal", "--rows", "16", "--cols", "16", "--seed", seed});
+    return snr_of(small, "sim_e2m1") - snr_of(small, "sim_e4m1_e8m0");
+  };
+  EXPECT_GT(small_lead("0"), 1.0);
+  EXPECT_LT(small_lead("5"), -0.5);
 }
 
 TEST(SweepVerb, RepeatsAndFollowsTheSeed) {

@@ -1,220 +1,261 @@
-// New vectors: the conventions' formulas written down once more, from the published descriptions alone, in
-// FP64 with explicit roundings and codes found by search. Random shapes, seeds and magnitudes, finite values.
-// An FP32 operation is its FP64 result rounded once more, which is exact for + - * /.
+// New vectors for NVFP4: the conventions' formulas written down once more (golden/formula.h says how), on
+// random shapes, seeds and magnitudes, infinities and NaN included.
+#include "golden/formula.h"
+
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <functional>
-#include <vector>
-
-#include "backends/registry.h"
-#include "core/memory.h"
-#include "core/philox.h"
-#include "ops/ops.h"
-
-namespace minite {
+namespace minite::golden {
 namespace {
 
-double f32(double x) { return static_cast<double>(static_cast<float>(x)); }
-double to_bf16(double x) { return static_cast<double>(static_cast<float>(bf16(static_cast<float>(x)))); }
+const double kSixth = f32(1.0 / 6);
 
-/// Magnitudes of a format by code, ascending.
-std::vector<double> grid(int exponent_bits, int mantissa_bits, int largest_code) {
-  std::vector<double> values;
-  const int bias = (1 << (exponent_bits - 1)) - 1, steps = 1 << mantissa_bits;
-  for (int code = 0; code <= largest_code; ++code) {
-    const int e = code / steps, m = code % steps;
-    values.push_back(e == 0 ? std::ldexp(m, 1 - bias - mantissa_bits)
-                            : std::ldexp(steps + m, e - bias - mantissa_bits));
-  }
+/// Sign in bit 3: of numbers below zero, or of -0 and NaN as well.
+int below_zero(double y) { return y < 0 ? 8 : 0; }
+/// E2M1 of y; `nan` is the code of NaN.
+int e2m1(double y, int nan) { return std::isnan(y) ? nan : nearest(kE2M1, std::fabs(y)) | below_zero(y); }
+double e2m1_value(int code) {
+  return std::copysign(kE2M1[static_cast<size_t>(code & 7)], code < 8 ? 1.0 : -1.0);
+}
+using Value = std::function<double(int code, int byte, double global)>;
+
+// --- decoded values, in the projects' order ---
+double block_only(int code, int byte, double) { return mul(e2m1_value(code), e4m3_value(byte)); }
+double times_global(int code, int byte, double global) {
+  return mul(e2m1_value(code), mul(e4m3_value(byte), global));
+}
+double over_global(int code, int byte, double global) {
+  return mul(e2m1_value(code), div(e4m3_value(byte), global));
+}
+Value amax_over(double range) {
+  return [range](int code, int byte, double amax) {
+    return mul(e2m1_value(code), div(mul(e4m3_value(byte), amax), range));
+  };
+}
+
+// --- Transformer Engine and FlashInfer ---
+/// S, whose amax of 0 gives 1 in one and FLT_MAX in the other.
+double te_encode(double amax, double range, bool zero_is_one) {
+  const double s = std::isnan(amax) ? amax : std::min(div(range, amax), kFmax);
+  return s == 0 || (zero_is_one && amax == 0) ? 1.0 : s;
+}
+double te_factor(int byte, double s) {
+  const double e = div(1, mul(e4m3_value(byte), div(1, s)));
+  return std::isnan(e) ? e : std::min(e, kFmax);
+}
+Formula te_like(bool zero_is_one) {
+  Formula f;
+  f.global = [=](double amax) { return zero_is_one ? amax : div(1, te_encode(amax, 2688, false)); };
+  f.encode = [=](std::span<const double> x, double a, double amax) {
+    const double s = te_encode(amax, 2688, zero_is_one);
+    const int byte = saturating_e4m3(mul(a, mul(s, kSixth)));
+    return each(byte, x, [=](double v) { return e2m1(mul(v, te_factor(byte, s)), 0); });
+  };
+  f.decode = zero_is_one ? Value([](int code, int byte, double amax) {
+    return mul(e2m1_value(code), mul(mul(e4m3_value(byte), amax), f32(1.0 / 2688)));
+  })
+                         : Value(times_global);
+  return f;
+}
+
+// --- ModelOpt ---
+Formula modelopt() {
+  Formula f;
+  f.global = [](double amax) { return div(amax, 2688); };
+  f.encode = [](std::span<const double> x, double a, double amax) {
+    const double s = div(amax, 2688), t = div(a, mul(6, s));
+    const int byte = cast(clamp(t == 0 ? 1.0 : t, 0x1p-9, 448));
+    return each(byte, x, [=](double v) { return e2m1(div(v, mul(e4m3_value(byte), s)), 7); });
+  };
+  f.decode = times_global;
+  return f;
+}
+
+// --- compressed-tensors; `round` is to the dtype of the statistics ---
+Formula compressed_tensors(const std::function<double(double)>& round) {
+  Formula f;
+  const auto global = [round](double amax) {
+    const double g = round(mul(round(div(1, amax)), 2688));
+    return std::isfinite(g) ? g : 1.0;
+  };
+  f.global = global;
+  f.encode = [=](std::span<const double> x, double a, double amax) {
+    const double g = global(amax);
+    const int t = cast(clamp(mul(g, round(div(a, 6))), -448, 448)), byte = t == 0 ? 0x20 : t;
+    return each(byte, x, [=](double v) { return e2m1(div(v, div(e4m3_value(byte), g)), 0); });
+  };
+  f.decode = over_global;
+  return f;
+}
+
+// --- torchao ---
+/// -0 and NaN keep their sign; a NaN's code is what integer rounding makes of its upper bits.
+int torchao_code(double y) {
+  const int sign = std::signbit(y) ? 8 : 0;
+  if (!std::isnan(y)) return nearest(kE2M1, std::fabs(y)) | sign;
+  const uint32_t mantissa = std::bit_cast<uint32_t>(static_cast<float>(y)) & 0x7FFFFFu;
+  return (mantissa >= 0x600000u ? 4 : 3) | sign;
+}
+Formula torchao() {
+  Formula f;
+  f.global = [](double amax) { return div(amax, 2688); };
+  f.encode = [](std::span<const double> x, double a, double amax) {
+    const double s = div(amax, 2688);
+    const int byte = cast(clamp(div(div(a, 6), s), 0x1p-6, 448));
+    return each(byte, x, [=](double v) { return torchao_code(mul(v, div(div(1, s), e4m3_value(byte)))); });
+  };
+  f.decode = times_global;
+  return f;
+}
+Formula torchao_1level() {
+  Formula f;
+  f.encode = [](std::span<const double> x, double a, double) {
+    const int byte = cast(clamp(div(a, 6), 0x1p-6, 448));
+    return each(byte, x, [=](double v) { return torchao_code(mul(v, div(1, e4m3_value(byte)))); });
+  };
+  f.decode = block_only;
+  return f;
+}
+
+// --- vLLM's emulation and the reference of FlashInfer's tests ---
+Formula emulation(bool clamps, double factor_of_zero) {
+  Formula f;
+  const auto global = [](double amax) { return mul(div(1, amax), 2688); };
+  f.global = global;
+  f.encode = [=](std::span<const double> x, double a, double amax) {
+    const double g = global(amax), t = mul(g, mul(a, kSixth));
+    const int byte = cast(clamps ? clamp(t, -448, 448) : t);
+    const double p = mul(e4m3_value(byte), div(1, g)), factor = p == 0 ? factor_of_zero : div(1, p);
+    return each(byte, x, [=](double v) { return e2m1(mul(v, factor), 7); });
+  };
+  f.decode = over_global;
+  return f;
+}
+
+// --- fouroversix ---
+/// E2M1's steps continued beyond 6: a block whose scale was rounded down far reaches 8 and 12.
+std::vector<double> beyond() {
+  std::vector<double> values(kE2M1.begin(), kE2M1.end());
+  for (double power = 8; power < 4096; power *= 2) values.insert(values.end(), {power, 1.5 * power});
   return values;
 }
-const std::vector<double> kE2M1 = grid(2, 1, 7), kE4M3 = grid(4, 3, 0x7E), kE5M2 = grid(5, 2, 0x7B);
+struct Candidate {
+  Coded block;
+  double error = 0;
+};
+Candidate candidate(std::span<const double> x, int byte, double amax, double range, ScaleSearch search) {
+  static const std::vector<double> kValues = beyond();
+  const double d = e4m3_value(byte), scale = div(1, div(range, amax));
+  const double factor = byte == 0 ? 0 : div(1, mul(d, scale));
+  Candidate result{{byte, {}}, 0};
+  for (const double v : x) {
+    const double y = mul(v, factor);
+    const int magnitude = std::isnan(y) ? 0 : nearest(kValues, std::fabs(y));
+    result.block.codes.push_back(std::isnan(y) ? 0xB : (magnitude | below_zero(y)) & 15);
+    const double q = std::isnan(y) ? y : std::copysign(kValues[static_cast<size_t>(magnitude)], y);
+    const double distance = std::fabs(sub(div(mul(mul(q, d), amax), range), v));
+    if (search == ScaleSearch::four_six_abs_max)
+      result.error = std::isnan(distance) ? distance : std::max(result.error, distance);
+    else
+      result.error =
+          add(result.error, search == ScaleSearch::four_six_mse ? mul(distance, distance) : distance);
+  }
+  return result;
+}
+Formula fouroversix(ScaleSearch search, double scale_max) {
+  const double target = search == ScaleSearch::amax4 ? 4 : 6, range = target * scale_max;
+  Formula f;
+  f.global = [](double amax) { return amax; };
+  f.encode = [=](std::span<const double> x, double a, double amax) {
+    if (amax == 0) return each(0, x, [](double) { return 0; });
+    const double base = mul(div(a, target), div(range, amax));
+    const Candidate six = candidate(x, cast(base), amax, range, search);
+    if (search == ScaleSearch::amax || search == ScaleSearch::amax4) return six.block;
+    const Candidate four = candidate(x, cast(mul(base, 1.5)), amax, range, search);
+    return four.error < six.error ? four.block : six.block;
+  };
+  f.decode = amax_over(range);
+  return f;
+}
 
-/// Code of the nearest magnitude, ties to the even code; past the end the last.
-int nearest(const std::vector<double>& values, double m) {
+// --- ggml ---
+/// Half of unsigned E4M3: 0x7F is 0 too.
+double ggml_half(int byte) { return byte == 0x7F ? 0 : kE4M3[static_cast<size_t>(byte)] / 2; }
+/// Half up on one bit beyond the mantissa, nothing below it; from 248 on 448.
+int ggml_byte(double t) {
+  if (!(t > 0)) return 0;
+  if (t >= 248) return 0x7E;
+  if (t < 0x1p-6) return std::min(7, static_cast<int>(std::floor(t * 512 + 0.5)));
+  const int e = std::ilogb(t);
+  const int steps = static_cast<int>(std::floor(std::ldexp(t, 4 - e)));  // 16..31: mantissa and one bit more
+  return (e + 7) * 8 + (steps + 1) / 2 - 8;
+}
+/// The first of the 16 values whose FP32 distance to x is smallest; 8 is another 0.
+int ggml_code(double x, double half) {
   int best = 0;
-  for (int code = 1; code < static_cast<int>(values.size()); ++code) {
-    const double was = std::fabs(values[static_cast<size_t>(best)] - m),
-                 now = std::fabs(values[static_cast<size_t>(code)] - m);
-    if (now < was || (now == was && code % 2 == 0)) best = code;
+  double smallest = kInf;
+  for (int code = 0; code < 16; ++code) {
+    const double value = code == 8 ? 0.0 : f32(2 * e2m1_value(code) * half);
+    const double distance = std::fabs(sub(value, x));
+    if (distance < smallest) {
+      smallest = distance;
+      best = code;
+    }
   }
   return best;
 }
-double e4m3(double x) { return kE4M3[static_cast<size_t>(nearest(kE4M3, x))]; }
-
-/// What a formula makes of one block: the scale's byte, and what x becomes before it is rounded to a code.
-struct Block {
-  int byte;
-  std::function<double(double)> scaled;
-};
-/// Block of a convention from the block's amax and the tensor's.
-using Formula = std::function<Block(double a, double amax)>;
-
-Block e4m3_block(double t, const std::function<double(double, double)>& scaled) {
-  const int byte = nearest(kE4M3, t);
-  const double d = kE4M3[static_cast<size_t>(byte)];
-  return {byte, [d, scaled](double x) { return scaled(x, d); }};
-}
-Block modelopt(double a, double amax) {
-  const double s = f32(amax / 2688), t = f32(a / f32(6 * s));
-  return e4m3_block(std::clamp(t == 0 ? 1.0 : t, 0x1p-9, 448.0),
-                    [s](double x, double d) { return f32(x / f32(d * s)); });
-}
-Block compressed_tensors(double a, double amax, const std::function<double(double)>& round) {
-  const double g = round(f32(round(f32(1 / amax)) * 2688)), t = std::min(f32(g * round(f32(a / 6))), 448.0);
-  const auto scaled = [g](double x, double d) { return f32(x / f32(d / g)); };
-  return e4m3_block(e4m3(t) == 0 ? 0.125 : t, scaled);
-}
-Block torchao(double a, double amax) {
-  const double s = f32(amax / 2688);
-  return e4m3_block(std::clamp(f32(f32(a / 6) / s), 0x1p-6, 448.0),
-                    [s](double x, double d) { return f32(x * f32(f32(1 / s) / d)); });
-}
-Block torchao_1level(double a, double) {
-  return e4m3_block(std::clamp(f32(a / 6), 0x1p-6, 448.0),
-                    [](double x, double d) { return f32(x * f32(1 / d)); });
-}
-Block vllm(double a, double amax) {
-  const double g = f32(f32(1 / amax) * 2688);
-  return e4m3_block(f32(g * f32(a * f32(1.0 / 6))), [g](double x, double d) {
-    const double p = f32(d * f32(1 / g));
-    return f32(x * f32(1 / (p == 0 ? 1e8 : p)));
-  });
-}
-Block transformer_engine(double a, double amax) {
-  const double s = f32(2688 / amax), s_dec = f32(1 / s);
-  return e4m3_block(f32(a * f32(s * f32(1.0 / 6))), [s_dec](double x, double d) {
-    return f32(x * std::min(f32(1 / f32(d * s_dec)), 0x1.fffffep127));
-  });
-}
-
-/// An E8M0 block of exponent e.
-Block power_block(int e) {
-  const int clamped = std::clamp(e, -127, 127);
-  return {clamped + 127, [clamped](double x) { return f32(std::ldexp(x, -clamped)); }};
-}
-int floor_exponent(double x) { return x == 0 ? -1000 : std::ilogb(x); }
-int ceil_exponent(double x) {
-  return x == 0 ? -1000 : std::ilogb(x) + (std::scalbn(1.0, std::ilogb(x)) < x ? 1 : 0);
-}
-
-struct Element {
-  FormatId format;
-  const std::vector<double>* values;
-  int max_exponent, mantissa;
-};
-const Element kElements[] = {
-    {FormatId::mxfp4, &kE2M1, 2, 1}, {FormatId::mxfp8, &kE4M3, 8, 3}, {FormatId::mxfp8_e5m2, &kE5M2, 15, 2}};
-
-/// x of one draw: normal-like sums at a magnitude per row, and zeros.
-std::vector<float> draw(uint64_t seed, int64_t rows, int64_t cols, DType dtype) {
-  std::vector<float> x(static_cast<size_t>(rows * cols));
-  for (int64_t i = 0; i < rows * cols; ++i) {
-    const auto word = Philox::generate(seed, static_cast<uint64_t>(i), 1);
-    const float sum = Philox::unit(word[0]) + Philox::unit(word[1]) + Philox::unit(word[2]) - 1.5f;
-    const float value =
-        word[3] % 31 == 0
-            ? 0.0f
-            : std::ldexp(sum, static_cast<int>(seed * 7 + static_cast<uint64_t>(i / cols)) % 9 - 4);
-    x[static_cast<size_t>(i)] = dtype == DType::bf16 ? static_cast<float>(bf16(value)) : value;
-  }
-  return x;
-}
-
-/// Compares `spec` with a formula on every backend; returns the number of codes compared.
-int64_t compare(const QuantSpec& spec, const Formula& formula, const std::vector<double>& values,
-                DType dtype) {
-  ThreadPool pool(2);
-  int64_t compared = 0;
-  for (uint64_t seed = 1; seed <= 12; ++seed) {
-    const auto word = Philox::generate(seed, 99, 0);
-    const int64_t rows = 1 + word[0] % 20, cols = 1 + word[1] % 200, size = spec.block_size();
-    const std::vector<float> x = draw(seed, rows, cols, dtype);
-    std::vector<bf16> narrow(x.begin(), x.end());
-    void* data = dtype == DType::bf16 ? static_cast<void*>(narrow.data()) : const_cast<float*>(x.data());
-    double amax = 0;
-    for (const float v : x) amax = std::max(amax, std::fabs(static_cast<double>(v)));
-    for (const Backend& backend : backends()) {
-      if (backend.table == nullptr) continue;
-      Buffer memory(QTensor::bytes(spec, rows, cols));
-      const QTensor q = QTensor::place(spec, rows, cols, memory.data());
-      ops::quantize({backend.table, &pool, nullptr, {}},
-                    {{data, dtype, rows, cols}, Orientation::rows, q, {}});
-      for (int64_t r = 0; r < rows; ++r) {
-        for (int64_t begin = 0; begin < cols; begin += size) {
-          const int64_t end = std::min(begin + size, cols);
-          double a = 0;
-          for (int64_t c = begin; c < end; ++c)
-            a = std::max(a, std::fabs(static_cast<double>(x[static_cast<size_t>(r * cols + c)])));
-          const Block block = formula(a, amax);
-          EXPECT_EQ(q.block_scales[r * q.scale_stride() + begin / size], block.byte)
-              << to_string(spec) << " " << a;
-          for (int64_t c = begin; c < end; ++c, ++compared) {
-            const double y = block.scaled(static_cast<double>(x[static_cast<size_t>(r * cols + c)]));
-            const int bits = format(spec.format).bits,
-                      at = bits == 4 ? static_cast<int>(c / 2) : static_cast<int>(c);
-            const uint8_t byte = q.codes[r * q.code_stride() + at];
-            const int code = bits == 8 ? byte : c % 2 == 0 ? byte & 15 : byte >> 4;
-            EXPECT_EQ(code, nearest(values, std::fabs(y)) | (y < 0 ? 1 << (bits - 1) : 0))
-                << to_string(spec) << " seed " << seed << " at " << r << "," << c;
-          }
-        }
-      }
-    }
-  }
-  return compared;
+Formula ggml() {
+  Formula f;
+  f.nan_counts = false;
+  f.encode = [](std::span<const double> x, double a, double) {
+    const int byte = ggml_byte(div(a, 6));
+    return each(byte, x, [=](double v) { return ggml_code(v, ggml_half(byte)); });
+  };
+  f.decode = [](int code, int byte, double) { return mul(2 * e2m1_value(code), ggml_half(byte)); };
+  return f;
 }
 
 constexpr QuantSpec nvfp4(Convention convention, OuterScale outer = OuterScale::tensor) {
   return {.format = FormatId::nvfp4, .outer = outer, .convention = convention};
 }
-
-TEST(Formulas, Nvfp4) {
-  using C = Convention;
-  for (const DType dtype : {DType::bf16, DType::f32}) {
-    const auto same = [](double x) { return x; };
-    const std::function<double(double)> stats = dtype == DType::bf16 ? to_bf16 : +same;
-    int64_t compared = 0;
-    const auto check = [&](const QuantSpec& spec, const Formula& formula) {
-      compared += compare(spec, formula, kE2M1, dtype);
-    };
-    check(nvfp4(C::te), transformer_engine);
-    check(nvfp4(C::flashinfer), transformer_engine);
-    check(nvfp4(C::modelopt), modelopt);
-    check(nvfp4(C::compressed_tensors),
-          [&](double a, double amax) { return compressed_tensors(a, amax, stats); });
-    check(nvfp4(C::compressed_tensors_f32),
-          [&](double a, double amax) { return compressed_tensors(a, amax, same); });
-    check(nvfp4(C::torchao), torchao);
-    check(nvfp4(C::torchao_1level, OuterScale::none), torchao_1level);
-    check(nvfp4(C::vllm), vllm);
-    EXPECT_GT(compared, 10000);
-  }
+void check(const QuantSpec& spec, const Formula& formula, DType dtype) {
+  EXPECT_GT(compare(spec, formula, dtype), 10000) << to_string(spec);
 }
 
-TEST(Formulas, Mx) {
+class Formulas : public ::testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(, Formulas, ::testing::Values(DType::bf16, DType::f16, DType::f32),
+                         [](const auto& p) { return std::string(dtype_name(p.param)); });
+
+TEST_P(Formulas, Nvfp4) {
   using C = Convention;
-  for (const DType dtype : {DType::bf16, DType::f32}) {
-    for (const Element& e : kElements) {
-      const double max = e.values->back();
-      const Formula rceil = [max](double a, double) {
-        return power_block(ceil_exponent(f32(a * f32(1 / max))));
-      };
-      const auto check = [&](Convention convention, const Formula& formula) {
-        EXPECT_GT(compare({.format = e.format, .convention = convention}, formula, *e.values, dtype), 1000);
-      };
-      check(C::te, rceil);
-      check(C::rceil, rceil);
-      check(C::floor, [&](double a, double) { return power_block(floor_exponent(a) - e.max_exponent); });
-      check(C::ceil, [&](double a, double) { return power_block(ceil_exponent(a) - e.max_exponent); });
-      check(C::even, [&](double a, double) {
-        const double half_step = std::ldexp(1.0, floor_exponent(a) - e.mantissa - 1);
-        return power_block(floor_exponent(a + half_step) - e.max_exponent);
-      });
+  const DType dtype = GetParam();
+  const auto same = [](double x) { return x; };
+  check(nvfp4(C::te), te_like(true), dtype);
+  check(nvfp4(C::flashinfer), te_like(false), dtype);
+  check(nvfp4(C::modelopt), modelopt(), dtype);
+  check(nvfp4(C::compressed_tensors),
+        dtype == DType::bf16  ? compressed_tensors(to_bf16)
+        : dtype == DType::f16 ? compressed_tensors(to_f16)
+                              : compressed_tensors(same),
+        dtype);
+  check(nvfp4(C::compressed_tensors_f32), compressed_tensors(same), dtype);
+  check(nvfp4(C::torchao), torchao(), dtype);
+  check(nvfp4(C::torchao_1level, OuterScale::none), torchao_1level(), dtype);
+  check(nvfp4(C::vllm), emulation(true, div(1, 1e8)), dtype);
+  check(nvfp4(C::flashinfer_test), emulation(false, 0), dtype);
+  check(nvfp4(C::ggml, OuterScale::none), ggml(), dtype);
+}
+
+TEST_P(Formulas, FourOverSix) {
+  using S = ScaleSearch;
+  for (const int16_t scale_max : {int16_t{448}, int16_t{256}}) {
+    for (const S search : {S::amax, S::amax4, S::four_six_mae, S::four_six_mse, S::four_six_abs_max}) {
+      QuantSpec spec = nvfp4(Convention::fouroversix);
+      spec.search = search;
+      spec.scale_max = scale_max;
+      check(spec, fouroversix(search, static_cast<double>(scale_max)), GetParam());
     }
   }
 }
 
 }  // namespace
-}  // namespace minite
+}  // namespace minite::golden

@@ -1,6 +1,7 @@
 #pragma once
 // Safetensors files written byte by byte, as another program would: data in the order given, not aligned, and
 // faults where a test wants them.
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -69,6 +70,14 @@ inline std::vector<float> small_values(size_t count, uint32_t seed = 1) {
     value = static_cast<float>(static_cast<int>(state >> 24) - 128) / 32.0f;
   }
   return values;
+}
+
+/// The F16 bits of a value that F16 holds as a normal number, or of 0.
+inline uint16_t half_bits(float value) {
+  int exponent = 0;
+  const float mantissa = std::frexp(std::fabs(value), &exponent);
+  const int bits = value == 0 ? 0 : (exponent + 14) << 10 | (static_cast<int>(mantissa * 2048) & 1023);
+  return static_cast<uint16_t>(bits | (std::signbit(value) ? 0x8000 : 0));
 }
 
 }  // namespace minite::test_support

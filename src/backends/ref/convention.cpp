@@ -10,6 +10,10 @@
 namespace minite::ref {
 namespace {
 
+/// The context of a call: BF16 x is the weight itself.
+PeerContext context_of(const QuantizeArgs& args) {
+  return peer_context(args.out.spec, args.x.dtype == DType::bf16 ? DType::bf16 : args.stored);
+}
 Nan nan_of(bool counts) { return counts ? Nan::counts : Nan::skipped; }
 
 /// One NVFP4 block: its scale byte and what its elements meet.
@@ -41,7 +45,7 @@ void nvfp4_rows(const QuantizeArgs& args, const PeerOuter& shared, int64_t begin
   const Source x(args);
   const QTensor& out = args.out;
   const Nvfp4Rule& rule = nvfp4_rule(out.spec.convention);
-  const PeerContext context = peer_context(out.spec, args.x.dtype == DType::bf16);
+  const PeerContext context = context_of(args);
   PeerOuter outer = shared;
   for (int64_t r = begin; r < end; ++r) {
     if (out.spec.outer == OuterScale::row) {
@@ -127,8 +131,7 @@ bool shares_outer(const QuantSpec& spec) {
 
 PeerOuter store_outer(const QuantizeArgs& args, int64_t r, float amax) {
   const QTensor& out = args.out;
-  const PeerOuter outer =
-      nvfp4_rule(out.spec.convention).outer(amax, peer_context(out.spec, args.x.dtype == DType::bf16));
+  const PeerOuter outer = nvfp4_rule(out.spec.convention).outer(amax, context_of(args));
   out.amax[r] = amax;
   out.outer[r] = outer.multiplier;
   if (out.reciprocal != nullptr) out.reciprocal[r] = outer.stored;
@@ -172,7 +175,7 @@ DecodeRow::DecodeRow(const QTensor& q, int64_t row)
       stored_(q.stored_global(row)),
       amax_(q.outer_count() == 0 ? nullptr : q.amax + (q.spec.outer == OuterScale::row ? row : 0)),
       rule_(q.spec.format == FormatId::nvfp4 && by_rule(q.spec) ? &nvfp4_rule(q.spec.convention) : nullptr),
-      context_(peer_context(q.spec, false)) {}
+      context_(peer_context(q.spec, DType::f32)) {}
 
 float DecodeRow::value(int64_t col) const {
   if (q_.spec.format != FormatId::nvfp4) return decode_element(q_, row_, col);

@@ -48,6 +48,14 @@ TEST(ErrorStats, PiecesAddUpToTheWholeBitForBit) {
   EXPECT_EQ(pieces.count, 1000);
 }
 
+/// 0.1 - 3 has no FP32 value: the difference is FP64.
+TEST(ErrorStats, DifferencesAreNotRoundedToFp32) {
+  ErrorStats stats;
+  stats.add(std::vector<float>{3}, std::vector<float>{0.1f});
+  EXPECT_EQ(stats.absolute, 3.0 - double{0.1f});
+  EXPECT_EQ(stats.noise, (3.0 - double{0.1f}) * (3.0 - double{0.1f}));
+}
+
 TEST(ErrorStats, NonFiniteOriginalsAreCountedAndLeftOut) {
   ErrorStats stats;
   stats.add(std::vector<float>{kNan, kInf, 2}, std::vector<float>{0, kInf, 1});

@@ -24,7 +24,7 @@ TEST(Conventions, RowsAreInOrderAndPairsAreUnique) {
     last = row.id;
     EXPECT_EQ(parse_convention(to_string(row.id)), row.id);
     for (const std::string_view text :
-         {row.scale, row.code, row.decode, row.epilogue, row.exception, row.peer})
+         {row.scale, row.code, row.decode, row.epilogue, row.exception, row.nonfinite, row.peer})
       EXPECT_FALSE(text.empty()) << to_string(row.id);
     EXPECT_EQ(row.global == StoredGlobal::none, !row.outers.has(OuterScale::tensor)) << to_string(row.id);
     for (const Format& each : formats()) {

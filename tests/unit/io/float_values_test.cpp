@@ -67,6 +67,8 @@ TEST(FloatValues, Bf16AndF32AreCopiedFromAnyAddress) {
   const FloatValues f = load("F32", raw<float>({1.5f}), 1);
   EXPECT_EQ(f.dtype, DType::f32);
   EXPECT_EQ(f.rounded, 0);
+  EXPECT_EQ(f.stored, DType::f32);
+  EXPECT_EQ(load("F16", raw<uint16_t>({0x3C00}), 1).stored, DType::f16) << "widened, and known to be";
   EXPECT_EQ(floats(f)[0], 1.5f);
   const Error error = error_of([] { (void)load("I32", raw<int32_t>({1}), 1); });
   EXPECT_EQ(error.code(), ErrorCode::unsupported);
