@@ -30,6 +30,8 @@ constexpr std::array kVerbs = {
     Verb{"tasks", "list and make verifiable problems", add_tasks},
     Verb{"sft", "train a model by supervised learning", add_sft},
     Verb{"rl", "train a model by reinforcement learning with verifiable rewards", add_rl},
+    Verb{"stats", "show the statistics of tensors of a run, and what stands out", add_stats},
+    Verb{"profile", "train to see where the time goes: Chrome trace and kernel table", add_profile},
     Verb{"eval", "score a checkpoint: pass@1 and pass@k", add_eval},
     Verb{"generate", "sample responses to a prompt", add_generate},
     Verb{"bench", "measure kernels beside their rivals on this machine", add_bench},
