@@ -34,7 +34,7 @@ constexpr std::array kVerbs = {
     Verb{"profile", "train to see where the time goes: Chrome trace and kernel table", add_profile},
     Verb{"eval", "score a checkpoint: pass@1 and pass@k", add_eval},
     Verb{"generate", "sample responses to a prompt", add_generate},
-    Verb{"bench", "measure kernels beside their rivals on this machine", add_bench},
+    Verb{"bench", "measure kernels beside their rivals, and what probes cost, on this machine", add_bench},
     Verb{"report", "write a self-contained HTML page about one or more runs", add_report},
 };
 
