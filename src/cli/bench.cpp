@@ -1,10 +1,11 @@
-// minite bench kernels: this machine's kernels beside their rivals, with the targets of the project.
+// minite bench: this machine's kernels beside their rivals, and what looking at a learner costs, with the
+// targets of the project.
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <memory>
 
-#include "cli/bench/kernels.h"
+#include "cli/bench/learner.h"
 #include "cli/output.h"
 #include "cli/verb.h"
 #include "core/cpu.h"
@@ -15,6 +16,8 @@ namespace minite::cli {
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr const char* kWhat[] = {"kernels", "learner"};
 
 struct BenchArgs {
   std::string what = "kernels", device = "cpu";
@@ -42,16 +45,18 @@ std::string list(const std::vector<std::string>& names) {
 }
 
 std::string to_text(const BenchTable& table, const CpuInfo& cpu, ReportStyle style) {
-  Table rows({"kernel", "problem", "ours", "unit", "ratio", "against", "of read", "must", "aim", "reached"});
+  Table rows({"name", "problem", "ours", "unit", "ratio", "against", "of read", "must", "aim", "reached"});
   for (const BenchRow& row : table.rows) {
     rows.add({row.name, row.problem, range(row.ours), row.unit, row.compared() ? range(row.ratio) : "-",
               row.absent() ? std::string(rival_name(row.rival)) : row.against, figure(row.ceiling),
               figure(row.must), figure(row.aim), std::string(row.verdict())});
   }
   if (style == ReportStyle::markdown) return rows.to_markdown();
-  std::string text = fmt::format("minite {}, {}, {} cores, {}\n{}, {} threads; rivals: {}; read {} GB/s\n\n",
-                                 MINITE_VERSION_STRING, cpu.model, cpu.cores, features(cpu), table.backend,
-                                 table.threads, list(table.rivals), range(table.read_gbs));
+  std::string text = fmt::format("minite {}, {}, {} cores, {}\n{}, {} threads", MINITE_VERSION_STRING,
+                                 cpu.model, cpu.cores, features(cpu), table.backend, table.threads);
+  if (table.read_gbs.median > 0)
+    text += fmt::format("; rivals: {}; read {} GB/s", list(table.rivals), range(table.read_gbs));
+  text += "\n\n";
   text += rows.to_text();
   for (const std::string& note : table.notes) text += "note: " + note + "\n";
   return text;
@@ -97,9 +102,12 @@ ordered_json to_json(const BenchTable& table, const CpuInfo& cpu, int rounds) {
 int bench(const BenchArgs& args) {
   if (args.device != "cpu")
     fail(ErrorCode::unsupported, "bench --device {}: kernels of this build run on cpu only", args.device);
-  const BenchTable table = bench_kernels(args.options, [](const std::string& name) {
+  const auto progress = [](const std::string& name) {
     std::fprintf(stderr, "minite bench: %s\n", name.c_str());
-  });
+  };
+  const bool learner = args.what == kWhat[1];
+  const BenchTable table =
+      learner ? bench_learner(args.options, progress) : bench_kernels(args.options, progress);
   if (args.style == ReportStyle::json) {
     print_json(to_json(table, cpu_info(), args.options.rounds));
   } else {
@@ -116,16 +124,17 @@ int bench(const BenchArgs& args) {
 
 std::function<int()> add_bench(CLI::App& app) {
   auto args = std::make_shared<BenchArgs>();
-  app.add_option("what", args->what, "What to measure: kernels")
+  app.add_option("what", args->what,
+                 "What to measure: kernels, or learner: what probes and profiles cost a step")
       ->required()
-      ->check(CLI::IsMember({"kernels"}));
+      ->check(CLI::IsMember({kWhat[0], kWhat[1]}));
   app.add_option("--device", args->device, "cpu")->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--filter", args->options.filter, "Regular expression that names of kernels must contain");
+  app.add_option("--filter", args->options.filter, "Regular expression that names of rows must contain");
   app.add_option("--threads", args->options.threads, "Threads of both sides; 0: one a hardware thread")
       ->check(CLI::Range(0, 1024));
   app.add_option("--rounds", args->options.rounds, "Interleaved rounds; figures are medians over them")
       ->check(CLI::Range(1, 1000));
-  app.add_flag("--check", args->check, "Exit 1 when a kernel is below what it must reach");
+  app.add_flag("--check", args->check, "Exit 1 when a row is below what it must reach");
   CLI::Option* none = app.add_flag("--no-rivals", args->options.rivals.none,
                                    "Open no library: our kernels alone in the process");
   app.add_option("--ggml", args->options.rivals.ggml_folder,

@@ -7,11 +7,13 @@
 #include <optional>
 
 #include "cli/output.h"
+#include "cli/profile_report.h"
 #include "cli/progress.h"
 #include "cli/verb.h"
 #include "core/atomic_file.h"
 #include "core/fail.h"
 #include "core/text_file.h"
+#include "diagnostics/probe_rules.h"
 #include "diagnostics/report.h"
 #include "io/json_file.h"
 
@@ -20,7 +22,7 @@ namespace {
 
 struct TrainArgs {
   std::string preset, config, data, output, resume, recipe, learner_recipe, sampler_recipe, rules, policy,
-      rollout_is, router_replay, triage, init, kv_cache, learner_kv;
+      rollout_is, router_replay, triage, init, kv_cache, learner_kv, probe, probe_rules, profile;
   std::string device = "cpu";
   std::optional<int64_t> steps, threads;
   std::optional<uint64_t> seed;
@@ -28,6 +30,7 @@ struct TrainArgs {
   bool print_config = false;
   ReportStyle style = ReportStyle::text;
   rl::Stages stages = rl::Stages::all;
+  Purpose purpose = Purpose::train;
 };
 
 /// An option that sets one field of the configuration when given.
@@ -47,6 +50,7 @@ constexpr FieldOption kFieldOptions[] = {
     {&TrainArgs::router_replay, "rl.router_replay"},
     {&TrainArgs::triage, "rl.triage"},
     {&TrainArgs::init, "init"},
+    {&TrainArgs::probe, "probe"},
 };
 
 void apply(const TrainArgs& args, rl::RunConfig& c) {
@@ -57,6 +61,10 @@ void apply(const TrainArgs& args, rl::RunConfig& c) {
   if (!args.rules.empty()) {
     c.rules = read_text_file(args.rules);
     (void)parse_rules(c.rules, args.rules);
+  }
+  if (!args.probe_rules.empty()) {
+    c.probe_rules = read_text_file(args.probe_rules);
+    (void)diagnostics::parse_probe_rules(c.probe_rules, args.probe_rules);
   }
   if (args.steps) (args.stages == rl::Stages::sft_only ? c.sft.steps : c.rl.steps) = *args.steps;
   if (args.seed) c.seed = *args.seed;
@@ -87,20 +95,23 @@ rl::RunConfig configure_resume(const TrainArgs& args) {
   rl::RunConfig asked = c;
   apply(args, asked);
   c.threads = asked.threads;
+  c.probe = asked.probe;
+  c.probe_rules = asked.probe_rules;
   const bool named = !args.preset.empty() || !args.config.empty();
-  require(
-      !named && rl::to_yaml(asked) == rl::to_yaml(c),
-      "--resume {} repeats the run's own config.yaml; only --threads may be given with it. Start another run "
-      "with -o to change settings",
-      args.resume);
+  require(!named && rl::to_yaml(asked) == rl::to_yaml(c),
+          "--resume {} repeats the run's own config.yaml; only --threads, --probe and --probe-rules may be "
+          "given with it. Start another run with -o to change settings",
+          args.resume);
   return c;
 }
 
-int finish(const TrainArgs& args, const std::filesystem::path& run) {
+int finish(const TrainArgs& args, const std::filesystem::path& run, const ProfileSession& profile) {
   const auto summary = io::read_json_file(run / "summary.json");
   write_file_atomically(run / "report.html", diagnostics::render_report(diagnostics::read_run(run)));
   if (args.style == ReportStyle::json) {
-    print_json(nlohmann::ordered_json(summary));
+    nlohmann::ordered_json document(summary);
+    if (!profile.json().is_null()) document["profile"] = profile.json();
+    print_json(document);
     return kOk;
   }
   const auto line = [&](const char* key, const char* label) {
@@ -114,6 +125,39 @@ int finish(const TrainArgs& args, const std::filesystem::path& run) {
   print(fmt::format("{:<22}{}\n{:<22}{}\n", "checkpoint",
                     (run / summary["checkpoint"].get<std::string>()).string(), "report",
                     (run / "report.html").string()));
+  if (!profile.text().empty()) print("\n" + profile.text());
+  return kOk;
+}
+
+/// A folder for a run that nobody keeps.
+class PassingRun {
+ public:
+  explicit PassingRun(const std::string& trace) : path_(trace + ".run") {
+    require(!std::filesystem::exists(path_), "{} is in the way: the profiled run needs it for a while",
+            path_.string());
+  }
+  ~PassingRun() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  PassingRun(const PassingRun&) = delete;
+  PassingRun& operator=(const PassingRun&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+int profile_run(const TrainArgs& args, const rl::RunConfig& config, rl::RunObserver& observer) {
+  ProfileSession profile(args.profile);
+  const PassingRun run(args.profile);
+  rl::run_training(config, run.path(), args.stages, observer, profile.trace());
+  profile.finish();
+  if (args.style == ReportStyle::json) {
+    print_json(profile.json());
+  } else {
+    print(profile.text());
+  }
   return kOk;
 }
 
@@ -129,14 +173,18 @@ int train(const TrainArgs& args) {
     print(rl::to_yaml(config));
     return kOk;
   }
+  if (args.purpose == Purpose::profile) return profile_run(args, config, observer);
+  ProfileSession profile(args.profile);
   if (resumed) {
-    rl::resume_training(config, args.resume, observer);
-    return finish(args, args.resume);
+    rl::resume_training(config, args.resume, observer, profile.trace());
+    profile.finish();
+    return finish(args, args.resume, profile);
   }
   const std::string name = config.preset.empty() ? "run" : config.preset;
   const std::filesystem::path run = args.output.empty() ? "runs/" + name : args.output;
-  rl::run_training(config, run, args.stages, observer);
-  return finish(args, run);
+  rl::run_training(config, run, args.stages, observer, profile.trace());
+  profile.finish();
+  return finish(args, run, profile);
 }
 
 std::string preset_help() {
@@ -148,14 +196,22 @@ std::string preset_help() {
 
 }  // namespace
 
-std::function<int()> add_training(CLI::App& app, rl::Stages stages) {
+std::function<int()> add_training(CLI::App& app, rl::Stages stages, Purpose purpose) {
   auto args = std::make_shared<TrainArgs>();
   args->stages = stages;
+  args->purpose = purpose;
+  if (purpose == Purpose::train) {
+    app.add_option("-o,--output", args->output, "run folder (default: runs/PRESET)");
+    app.add_option("--resume", args->resume, "run folder to go on with, exactly where it stopped");
+    app.add_option("--profile", args->profile,
+                   "Chrome trace (JSON) of every step and op to write; prints a kernel table");
+  } else {
+    app.add_option("-o,--output", args->profile, "Chrome trace (JSON) to write; the run itself is not kept")
+        ->required();
+  }
   app.add_option("--preset", args->preset, preset_help());
   app.add_option("--config", args->config, "YAML of settings, as a run's config.yaml");
   app.add_option("--data", args->data, "JSONL of problems {\"prompt\", \"answer\"}");
-  app.add_option("-o,--output", args->output, "run folder (default: runs/PRESET)");
-  app.add_option("--resume", args->resume, "run folder to go on with, exactly where it stopped");
   app.add_option("--init", args->init, "checkpoint folder to start from");
   app.add_option("--steps", args->steps, stages == rl::Stages::all ? "policy updates" : "supervised updates");
   app.add_option("--seed", args->seed, "seed of initialisation and sampling")->check(not_negative);
@@ -173,6 +229,10 @@ std::function<int()> add_training(CLI::App& app, rl::Stages stages) {
   app.add_option("--rollout-is", args->rollout_is, "none, token, sequence or geometric");
   app.add_option("--router-replay", args->router_replay, "experts that the learner takes: off, R2 or R3");
   app.add_option("--triage", args->triage, "on or off");
+  app.add_option("--probe", args->probe,
+                 "none, or stats: statistics of tensors in RUN/stats.jsonl, which change no bit of the run");
+  app.add_option("--probe-rules", args->probe_rules,
+                 "YAML file that says which tensors of which steps (default: all of every 10th step)");
   app.add_option("--set", args->set, "any setting, key=value; --print-config lists them")->take_all();
   app.add_flag("--print-config", args->print_config, "print the configuration as YAML and stop");
   add_json_flag(app, args->style);

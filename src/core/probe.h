@@ -51,7 +51,8 @@ class Probe {
  public:
   virtual ~Probe() = default;
   virtual void value(const Tap& at, const TensorView& value) = 0;
-  /// Codes and scales of an input or a weight that the recipe quantizes, in place of or besides its value.
+  /// Codes and scales of an input, a weight or (along its rows, for dgrad) a grad_output that the recipe
+  /// quantizes. The value of the same tap came before and its view still stands.
   virtual void codes(const Tap& /*at*/, const QTensor& /*codes*/) {}
   /// A forward pass over these rows begins.
   virtual void batch(const BatchRows& /*rows*/) {}

@@ -26,7 +26,8 @@ constexpr Contract kContracts[] = {
      {"rl.lr", "rl.lr_end", "rl.warmup_steps", "rl.train_batch_size", "rl.n", "rl.ppo_"}},
 };
 
-constexpr std::array<std::string_view, 3> kWithoutEffect = {"threads", "tensorboard", "checkpoint_every"};
+constexpr std::array<std::string_view, 5> kWithoutEffect = {"threads", "tensorboard", "checkpoint_every",
+                                                            "probe", "probe_rules"};
 
 bool is_one_of(std::string_view key, std::span<const std::string_view> keys) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();

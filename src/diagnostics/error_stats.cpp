@@ -20,6 +20,15 @@ void ErrorStats::add(std::span<const float> x, std::span<const float> decoded) {
   }
 }
 
+void ErrorStats::merge(const ErrorStats& later) {
+  count += later.count;
+  nonfinite += later.nonfinite;
+  nonfinite_decoded += later.nonfinite_decoded;
+  signal += later.signal;
+  noise += later.noise;
+  absolute += later.absolute;
+}
+
 double ErrorStats::relative_l2() const { return noise == 0 ? 0 : std::sqrt(noise / signal); }
 
 double ErrorStats::snr_db() const {

@@ -18,6 +18,8 @@ struct ErrorStats {
 
   /// Adds elements; both spans have one length.
   void add(std::span<const float> x, std::span<const float> decoded);
+  /// Adds the sums of elements that came later.
+  void merge(const ErrorStats& later);
 
   /// |decoded - x|_2 / |x|_2; 0 when nothing differs, infinite when only x is 0.
   [[nodiscard]] double relative_l2() const;

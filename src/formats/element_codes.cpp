@@ -8,9 +8,15 @@
 namespace minite {
 namespace {
 
+template <class Codec>
+constexpr ElementCodes codes_of(uint8_t magnitude_mask, uint8_t largest) {
+  const float max = Codec::decode(largest), below = Codec::decode(static_cast<uint8_t>(largest - 1));
+  return {magnitude_mask, largest, max, max + 0.5f * (max - below)};
+}
 template <int kExponent, int kMantissa>
 constexpr ElementCodes simulated() {
-  return {0x7F, static_cast<uint8_t>(ExMy<kExponent, kMantissa>::kMaxCode)};
+  using Codec = ExMy<kExponent, kMantissa>;
+  return codes_of<Codec>(0x7F, static_cast<uint8_t>(Codec::kMaxCode));
 }
 
 }  // namespace
@@ -18,11 +24,11 @@ constexpr ElementCodes simulated() {
 ElementCodes element_codes(Element element) {
   switch (element) {
     case Element::e2m1:
-      return {0x7, 0x7};
+      return codes_of<E2M1>(0x7, 0x7);
     case Element::e4m3:
-      return {0x7F, 0x7E};
+      return codes_of<E4M3>(0x7F, 0x7E);
     case Element::e5m2:
-      return {0x7F, 0x7B};
+      return codes_of<E5M2>(0x7F, 0x7B);
     case Element::e3m1:
       return simulated<3, 1>();
     case Element::e4m1:

@@ -10,6 +10,8 @@ namespace minite {
 struct ElementCodes {
   uint8_t magnitude_mask = 0;  ///< all bits but the sign
   uint8_t largest = 0;         ///< magnitude of the largest finite value; NaN and infinity lie above
+  float max = 0;               ///< that value, at block scale 1
+  float bound = 0;             ///< max and half of the step below it: what no rounding brings back to max
 };
 /// For elements that formats() stores as codes; zeros for the others.
 [[nodiscard]] ElementCodes element_codes(Element element);

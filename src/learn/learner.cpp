@@ -240,7 +240,10 @@ StepResult Learner::accumulate(std::span<const Sequence> sequences, float temper
     Arena arena(arena_);
     Activations act = network_->place(arena, static_cast<int64_t>(batch.token.size()),
                                       static_cast<int64_t>(batch.scored.size()), Keep::for_backward);
-    forward(batch, begin, routing, act, temperature);
+    {
+      const Span span(trace_, "learner_forward");
+      forward(batch, begin, routing, act, temperature);
+    }
     result.times.forward += watch.lap();
     const double share = static_cast<double>(batch.token.size()) / all_inputs;
     add_router_stats(act, share, result.router);
@@ -250,6 +253,7 @@ StepResult Learner::accumulate(std::span<const Sequence> sequences, float temper
               wanted ? std::span<float>(batch.dentropy) : std::span<float>()});
     const auto random = Philox::generate(noise_, static_cast<uint64_t>(begin), 0);
     context_.noise = uint64_t{random[1]} << 32 | random[0];
+    const Span span(trace_, "backward");
     network_->backward(
         context_, arena, batch.rows(), act,
         {batch.scored, batch.target, temperature, Packed::view(batch.lse), Packed::view(batch.entropy),

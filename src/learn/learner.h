@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "core/trace.h"
 #include "model/network.h"
 
 namespace minite {
@@ -97,6 +98,8 @@ class Learner {
   /// own: it is all that the random bits depend on, besides micro-batch, module and element.
   void set_noise(uint64_t seed) { noise_ = seed; }
   void set_probe(Probe* probe) { context_.probe = probe; }
+  /// Told of the spans learner_forward and backward of accumulate(); nullptr: nobody.
+  void set_trace(Trace* trace) { trace_ = trace; }
   [[nodiscard]] const Context& context() const { return context_; }
 
  private:
@@ -115,6 +118,7 @@ class Learner {
   Buffer cache_, arena_, scratch_;
   int64_t temp_bytes_ = 0;
   uint64_t noise_ = 0;
+  Trace* trace_ = nullptr;
 };
 
 }  // namespace minite

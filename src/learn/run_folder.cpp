@@ -11,6 +11,7 @@
 #include "io/atomic_folder.h"
 #include "io/files.h"
 #include "io/json_file.h"
+#include "io/json_line.h"
 #include "io/manifest.h"
 
 namespace minite::learn {
@@ -20,40 +21,12 @@ namespace {
 constexpr const char* kConfig = "config.yaml";
 constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kTimings = "timings.jsonl";
+constexpr const char* kStats = "stats.jsonl";
 constexpr const char* kSummary = "summary.json";
 constexpr const char* kCheckpoints = "checkpoints";
+constexpr const char* kDumps = "dumps";
 constexpr std::string_view kStepPrefix = "step_";
 constexpr int64_t kBeforeFirst = -1;
-
-std::string json_text(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-// std::to_chars gives the shortest text that reads back as the same double, in any locale.
-std::string number(double value) {
-  std::array<char, 32> buffer;
-  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  return {buffer.data(), result.ptr};
-}
-
-const char* nonfinite_name(double value) {
-  if (std::isnan(value)) return "nan";
-  return value > 0 ? "inf" : "-inf";
-}
-
-std::string members(const Metrics& values) {
-  std::string text;
-  for (const auto& [name, value] : values) {
-    if (!text.empty()) text += ',';
-    if (std::isfinite(value)) {
-      text += fmt::format("{}:{}", json_text(name), number(value));
-    } else {
-      text += fmt::format("{}:null,{}:\"{}\"", json_text(name), json_text(name + "_nonfinite"),
-                          nonfinite_name(value));
-    }
-  }
-  return text;
-}
 
 std::string head(const StepId& id) {
   return fmt::format("\"global_step\":{},\"step\":{},\"stage\":\"{}\"", id.global_step, id.step,
@@ -89,6 +62,18 @@ std::optional<int64_t> step_of(std::string_view name) {
   return whole ? std::optional(step) : std::nullopt;
 }
 
+// Dumps of steps that will be run again.
+void drop_later_dumps(const fs::path& folder, int64_t global_step) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) return;
+  for (const auto& name : io::list_entries(folder)) {
+    const auto step = step_of(name);
+    if (!step || *step <= global_step) continue;
+    fs::remove_all(folder / name, error);
+    if (error) io::fail_errno(error.value(), "remove", folder / name);
+  }
+}
+
 }  // namespace
 
 std::string metrics_line(const StepId& id, const Metrics& metrics) {
@@ -96,12 +81,12 @@ std::string metrics_line(const StepId& id, const Metrics& metrics) {
     require(std::find(kLineHead.begin(), kLineHead.end(), name) == kLineHead.end(),
             "a metric must not be named {}; the log uses that name itself", name);
   }
-  const std::string body = members(metrics);
+  const std::string body = io::json_members(metrics);
   return fmt::format("{{{}{}{}}}", head(id), body.empty() ? "" : ",", body);
 }
 
 std::string timings_line(const StepId& id, const Metrics& seconds) {
-  return fmt::format("{{{},\"seconds\":{{{}}}}}", head(id), members(seconds));
+  return fmt::format("{{{},\"seconds\":{{{}}}}}", head(id), io::json_members(seconds));
 }
 
 std::vector<Checkpoint> list_checkpoints(const fs::path& run) {
@@ -157,10 +142,16 @@ RunFolder RunFolder::resume(const fs::path& path, int64_t global_step) {
   io::remove_stale_temporaries(path / kCheckpoints);
   drop_later_lines(path / kMetrics, global_step);
   drop_later_lines(path / kTimings, global_step);
+  drop_later_lines(path / kStats, global_step);
+  drop_later_dumps(path / kDumps, global_step);
   return RunFolder(path, global_step);
 }
 
 void RunFolder::keep_event_log() { events_.emplace(path_, io::read_json_lines(path_ / kMetrics).rows); }
+
+void RunFolder::keep_stats_log() { stats_.emplace(Log{io::LineLog(path_ / kStats), metrics_.last_step}); }
+
+fs::path RunFolder::dumps() const { return path_ / kDumps; }
 
 void RunFolder::write_config(std::string_view yaml) const { write_file_atomically(path_ / kConfig, yaml); }
 
@@ -185,6 +176,14 @@ void RunFolder::write_timings(const StepId& id, const Metrics& seconds) {
   append(timings_, id, timings_line(id, seconds));
 }
 
+void RunFolder::write_stats(const StepId& id, std::span<const std::string> members) {
+  const int64_t before = stats_->last_step;
+  for (const std::string& text : members) {
+    stats_->last_step = before;  // the lines of a step share its number
+    append(*stats_, id, fmt::format("{{{},{}}}", head(id), text));
+  }
+}
+
 fs::path RunFolder::save_checkpoint(int64_t global_step, const FillCheckpoint& fill) {
   require(global_step >= 0, "a checkpoint needs a step >= 0, got {}", global_step);
   const fs::path final_path = checkpoint_path(path_, global_step);
@@ -195,6 +194,7 @@ fs::path RunFolder::save_checkpoint(int64_t global_step, const FillCheckpoint& f
   metrics_.file.sync();
   timings_.file.sync();
   if (events_) events_->sync();
+  if (stats_) stats_->file.sync();
   folder.commit();
   return final_path;
 }

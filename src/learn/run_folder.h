@@ -1,6 +1,7 @@
 #pragma once
-// The folder of one run: config.yaml, metrics.jsonl, timings.jsonl, tensorboard, checkpoints/step_NNNNNN,
-// summary.json. It knows names and durability, not models: a checkpoint is a folder that the caller fills.
+// The folder of one run: config.yaml, metrics.jsonl, timings.jsonl, stats.jsonl, tensorboard, dumps,
+// checkpoints/step_NNNNNN, summary.json. It knows names and durability, not models: a checkpoint is a folder
+// that the caller fills.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -49,9 +50,9 @@ class RunFolder {
   /// Makes a new run folder, parents too. Error: invalid_argument when `path` already holds a run (the
   /// message offers --resume and another folder); io or not_found when it cannot be written.
   [[nodiscard]] static RunFolder create(const std::filesystem::path& path);
-  /// Opens an existing run to go on after `global_step` (that of the checkpoint in use): lines of both logs
-  /// past it, cut last lines and stale temporary folders are dropped. Errors: not_found when `path` holds no
-  /// run, corrupt_data for a damaged line "FILE:LINE: ...".
+  /// Opens an existing run to go on after `global_step` (that of the checkpoint in use): lines of the logs
+  /// and dumps past it, cut last lines and stale temporary folders are dropped. Errors: not_found when `path`
+  /// holds no run, corrupt_data for a damaged line "FILE:LINE: ...".
   [[nodiscard]] static RunFolder resume(const std::filesystem::path& path, int64_t global_step);
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
@@ -59,12 +60,20 @@ class RunFolder {
   /// From now on write_metrics() feeds the event file too; see EventLog for what happens to one that exists.
   void keep_event_log();
 
+  /// Opens or creates stats.jsonl, for write_stats().
+  void keep_stats_log();
+  /// Where dumps of steps go; not created.
+  [[nodiscard]] std::filesystem::path dumps() const;
+
   void write_config(std::string_view yaml) const;
   void write_summary(const nlohmann::json& summary) const;
 
   /// Appends a line. Error: invalid_argument when id.global_step does not exceed the last one of that log.
   void write_metrics(const StepId& id, const Metrics& metrics);
   void write_timings(const StepId& id, const Metrics& seconds);
+  /// Appends a line of stats.jsonl for each of `members`, the JSON members behind the step's own. Needs
+  /// keep_stats_log().
+  void write_stats(const StepId& id, std::span<const std::string> members);
 
   /// Fills a checkpoint folder.
   using FillCheckpoint = std::function<void(const std::filesystem::path& temporary_folder)>;
@@ -85,6 +94,7 @@ class RunFolder {
   std::filesystem::path path_;
   Log metrics_;
   Log timings_;
+  std::optional<Log> stats_;
   std::optional<EventLog> events_;
 };
 

@@ -57,6 +57,7 @@ void GroupedLinear::dgrad(const Context& ctx, Arena& temp, const TensorView& dy,
   if (spec.quantized()) {
     const QTensor q = temp.take_qtensor(spec, dy.rows, each_.n());
     ops::quantize(ctx, {dy, Orientation::rows, q, each_.noise(ctx, LinearPass::dgrad)});
+    each_.observe_gradient(ctx, Point::grad_output, q);
     a = Operand::of(q);
   }
   const auto b = operands(w, [&](const LinearWeights& each) {
@@ -100,12 +101,13 @@ void GroupedLinear::wgrad(const Context& ctx, Arena& temp, const TensorView& dy,
 void GroupedLinear::backward(const Context& ctx, Arena& temp, const TensorView& dy, const Groups& groups,
                              const LinearSaved& saved, std::span<const LinearWeights> w, const TensorView& dx,
                              const TensorView& dw) const {
+  each_.observe_gradient(ctx, Point::grad_output, dy);
   const int64_t mark = temp.mark();
   wgrad(ctx, temp, dy, groups, saved, dw);
   temp.rewind(mark);
   dgrad(ctx, temp, dy, groups, w, dx);
   temp.rewind(mark);
-  each_.observe_backward(ctx, dy, dx);
+  each_.observe_gradient(ctx, Point::grad_input, dx);
 }
 
 int64_t GroupedLinear::backward_bytes(int64_t rows) const {

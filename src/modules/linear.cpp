@@ -105,12 +105,6 @@ void Linear::observe_forward(const Context& ctx, const LinearSaved& saved, std::
   ctx.probe->value(tap(Point::output), y);
 }
 
-void Linear::observe_backward(const Context& ctx, const TensorView& dy, const TensorView& dx) const {
-  if (ctx.probe == nullptr) return;
-  ctx.probe->value(tap(Point::grad_output), dy);
-  ctx.probe->value(tap(Point::grad_input), dx);
-}
-
 void Linear::dgrad(const Context& ctx, Arena& temp, const TensorView& dy, const LinearWeights& w,
                    const TensorView& dx) const {
   const QLinearParams& p = params();
@@ -118,6 +112,7 @@ void Linear::dgrad(const Context& ctx, Arena& temp, const TensorView& dy, const 
   if (p.dgrad.a.quantized()) {
     const QTensor q = temp.take_qtensor(p.dgrad.a, dy.rows, n());
     ops::quantize(ctx, {dy, Orientation::rows, q, noise(ctx, LinearPass::dgrad)});
+    observe_gradient(ctx, Point::grad_output, q);
     a = Operand::of(q);
   }
   // w is [N,K] and N is contracted: a dense weight is read by columns, codes are those of w^T.
@@ -156,13 +151,14 @@ void Linear::backward(const Context& ctx, Arena& temp, const TensorView& dy, con
                       const TensorView& dbias) const {
   require(w.bias.empty() == dbias.empty(), "{}: a bias and the place of its gradient belong together",
           resolved_.module.name);
+  observe_gradient(ctx, Point::grad_output, dy);
   if (!dbias.empty()) ops::bias_backward(ctx, {dy, dbias});
   const int64_t mark = temp.mark();
   wgrad(ctx, temp, dy, saved, dw);
   temp.rewind(mark);
   dgrad(ctx, temp, dy, w, dx);
   temp.rewind(mark);
-  observe_backward(ctx, dy, dx);
+  observe_gradient(ctx, Point::grad_input, dx);
 }
 
 int64_t Linear::backward_bytes(int64_t rows) const {

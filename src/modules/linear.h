@@ -74,7 +74,13 @@ class Linear {
   /// Shows a forward pass to the probe, if one listens: input and weight as they were read, and the output.
   void observe_forward(const Context& ctx, const LinearSaved& saved, std::span<const LinearWeights> w,
                        const TensorView& y) const;
-  void observe_backward(const Context& ctx, const TensorView& dy, const TensorView& dx) const;
+  /// Shows one gradient, or its codes, to the probe, if one listens.
+  void observe_gradient(const Context& ctx, Point point, const TensorView& value) const {
+    if (ctx.probe != nullptr) ctx.probe->value(tap(point), value);
+  }
+  void observe_gradient(const Context& ctx, Point point, const QTensor& codes) const {
+    if (ctx.probe != nullptr) ctx.probe->codes(tap(point), codes);
+  }
   [[nodiscard]] Noise noise(const Context& ctx, LinearPass pass) const {
     return linear_noise(resolved_.module.name, pass, ctx.noise);
   }

@@ -8,6 +8,7 @@
 
 #include "core/fail.h"
 #include "core/text_file.h"
+#include "core/yaml.h"
 #include "minite/recipe.h"
 
 namespace minite {
@@ -15,34 +16,9 @@ namespace {
 
 constexpr int64_t kMaxFileBytes = int64_t{1} << 20;
 
-/// Where a node stands, for messages: "rules.yaml:7".
-struct Place {
-  const std::string& origin;
-  [[nodiscard]] std::string of(const YAML::Mark& mark) const {
-    return mark.is_null() ? origin : fmt::format("{}:{}", origin, mark.line + 1);
-  }
-  [[nodiscard]] std::string of(const YAML::Node& node) const { return of(node.Mark()); }
-};
-
-std::string scalar(const YAML::Node& node, std::string_view what, const Place& place) {
-  require(node.IsScalar(), "{}: {} must be a plain value", place.of(node), what);
-  return node.Scalar();
-}
-
-/// Refuses keys that are not in `known`, and keys that are written twice.
-void check_keys(const YAML::Node& map, std::vector<std::string_view> known, const Place& place) {
-  std::vector<std::string> seen;
-  for (const auto& entry : map) {
-    const std::string key = scalar(entry.first, "a key", place);
-    if (std::find(known.begin(), known.end(), key) == known.end()) {
-      fail(ErrorCode::invalid_argument, "{}: unknown key '{}'; allowed: {}{}", place.of(entry.first), key,
-           fmt::join(known, ", "), did_you_mean(key, known));
-    }
-    require(std::find(seen.begin(), seen.end(), key) == seen.end(), "{}: key '{}' is written twice",
-            place.of(entry.first), key);
-    seen.push_back(key);
-  }
-}
+using yaml::check_keys;
+using yaml::Place;
+using yaml::scalar;
 
 std::optional<int> parse_int(std::string_view text) {
   int value = 0;
@@ -112,10 +88,10 @@ std::vector<Rule> parse_document(const YAML::Node& root, const Place& place) {
 
 }  // namespace
 
-std::vector<Rule> parse_rules(const std::string& yaml, const std::string& origin) {
+std::vector<Rule> parse_rules(const std::string& text, const std::string& origin) {
   const Place place{origin};
   try {
-    return parse_document(YAML::Load(yaml), place);
+    return parse_document(YAML::Load(text), place);
   } catch (const YAML::Exception& error) {
     fail(ErrorCode::corrupt_data, "{}: {}", place.of(error.mark), error.msg);
   }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "backends/recording.h"
 #include "backends/registry.h"
 #include "core/env.h"
 #include "core/fail.h"
@@ -13,6 +14,7 @@
 #include "io/manifest.h"
 #include "learn/checkpoint.h"
 #include "rl/alarms.h"
+#include "rl/probing.h"
 #include "rl/summary.h"
 
 namespace minite::rl {
@@ -73,16 +75,18 @@ ModelConfig make_model(const RunConfig& c, const io::Tokenizer& tokenizer) {
 
 class Run {
  public:
-  Run(const RunConfig& config, RunObserver& observer)
+  Run(const RunConfig& config, RunObserver& observer, Trace* trace)
       : config_(config),
         observer_(observer),
+        trace_(trace),
         problems_(config.data),
         tokenizer_(make_tokenizer(config, problems_)),
         pool_(config.threads > 0 ? static_cast<int>(config.threads) : env_threads()),
-        table_(backend(config.backend == "auto" ? env_backend() : config.backend)),
+        table_(choose_table()),
         weights_(make_model(config, *tokenizer_), DType::bf16, Purpose::training),
         plan_(plan_stages(config)),
-        history_(config.rl.rollout_staleness) {
+        history_(config.rl.rollout_staleness),
+        probe_(make_step_probe(config, weights_, table_, pool_)) {
     for (const StagePlan& stage : plan_) total_ += stage.steps;
     check();
     const std::string digest = problems_.digest();
@@ -107,7 +111,7 @@ class Run {
       load_model(config_.init, weights_);
     }
     folder_.emplace(open());
-    if (config_.tensorboard) folder_->keep_event_log();
+    keep_logs();
     // The starting point is a checkpoint too: a contrast without SFT begins there, and so does a resumed run.
     state_ = {std::string(learn::stage_name(plan_[0].stage)), 0, 0, 0};
     save();
@@ -117,7 +121,7 @@ class Run {
     state_ = load_trainer(checkpoint.path, weights_);
     if (samples()) history_.load(checkpoint.path, weights_, state_.step);
     folder_.emplace(RunFolder::resume(path, checkpoint.global_step));
-    if (config_.tensorboard) folder_->keep_event_log();
+    keep_logs();
   }
 
   void execute() {
@@ -131,6 +135,17 @@ class Run {
   }
 
  private:
+  /// The backend, with a recording around it when somebody listens.
+  const OpTable& choose_table() {
+    const OpTable& table = backend(config_.backend == "auto" ? env_backend() : config_.backend);
+    return trace_ == nullptr ? table : recording_.emplace(table, *trace_).table();
+  }
+
+  void keep_logs() {
+    if (config_.tensorboard) folder_->keep_event_log();
+    if (probe_) folder_->keep_stats_log();
+  }
+
   /// Finds what would stop the run hours later: recipes that do not fit the model, problems that do not fit.
   void check() const {
     require(!plan_.empty(), "nothing to do: sft.steps, rl.steps and contrast.steps are 0");
@@ -162,8 +177,10 @@ class Run {
                                   kv_format(config_.kv_cache).name, table_.name, pool_.threads()));
     const std::unique_ptr<Reference> reference = make_reference(stage);
     const bool lagging = history_.depth() > 0 && samples();
-    const StageContext ctx{config_, problems_,       *tokenizer_,
-                           engine,  reference.get(), lagging ? &history_ : nullptr};
+    const StageContext ctx{config_,      problems_,       *tokenizer_,
+                           engine,       reference.get(), lagging ? &history_ : nullptr,
+                           probe_.get(), trace_};
+    engine.learner().set_trace(trace_);
     Alarms alarms(config_, stage.stage);
     while (state_.step < stage.steps) {
       one_step(ctx, stage, alarms);
@@ -226,7 +243,9 @@ class Run {
 
   void one_step(const StageContext& ctx, const StagePlan& stage, Alarms& alarms) {
     StepRecord record;
+    const Span span(trace_, "step");
     if (samples()) history_.keep(state_.step, weights_);
+    if (probe_) probe_->begin(state_.global_step + 1, folder_->dumps());
     const auto version = weights_.version();
     try {
       record =
@@ -242,11 +261,16 @@ class Run {
     record.metrics["tokens"] = static_cast<double>(record.tokens);
     folder_->write_metrics(id, record.metrics);
     folder_->write_timings(id, record.seconds);
+    if (probe_) {
+      show_gradients(*probe_, weights_);
+      folder_->write_stats(id, probe_->finish());
+    }
     observer_.step(id, state_.global_step, total_, record);
     for (const std::string& warning : alarms.check(state_.step, record.metrics)) observer_.message(warning);
   }
 
   void save() {
+    const Span span(trace_, "checkpoint");
     folder_->save_checkpoint(state_.global_step, [&](const std::filesystem::path& path) {
       save_model(path, weights_);
       save_trainer(path, weights_, state_);
@@ -270,6 +294,8 @@ class Run {
   RunConfig config_;
   std::optional<RunFolder> folder_;
   RunObserver& observer_;
+  Trace* trace_;
+  std::optional<Recording> recording_;
   Problems problems_;
   std::unique_ptr<io::Tokenizer> tokenizer_;
   ThreadPool pool_;
@@ -277,6 +303,7 @@ class Run {
   Weights weights_;
   std::vector<StagePlan> plan_;
   learn::WeightHistory history_;
+  std::unique_ptr<diagnostics::StepProbe> probe_;  ///< null: nobody looks
   int64_t total_ = 0;
   TrainerState state_;
 };
@@ -284,14 +311,14 @@ class Run {
 }  // namespace
 
 void run_training(const RunConfig& config, const std::filesystem::path& path, Stages stages,
-                  RunObserver& observer) {
+                  RunObserver& observer, Trace* trace) {
   RunConfig c = config;
   if (stages == Stages::sft_only) c.rl.steps = c.contrast.steps = 0;
   validate(c);
   // A run may be resumed from another folder than it was started in.
   if (!c.data.file.empty()) c.data.file = std::filesystem::absolute(c.data.file).lexically_normal().string();
   if (!c.init.empty()) c.init = std::filesystem::absolute(c.init).lexically_normal().string();
-  Run run(c, observer);
+  Run run(c, observer, trace);
   run.start([&] {
     RunFolder folder = RunFolder::create(path);
     folder.write_config(to_yaml(run.config()));
@@ -300,14 +327,15 @@ void run_training(const RunConfig& config, const std::filesystem::path& path, St
   run.execute();
 }
 
-void resume_training(const RunConfig& config, const std::filesystem::path& path, RunObserver& observer) {
+void resume_training(const RunConfig& config, const std::filesystem::path& path, RunObserver& observer,
+                     Trace* trace) {
   validate(config);
   const learn::CheckpointSearch search = learn::latest_valid_checkpoint(path);
   for (const std::string& reason : search.skipped) observer.message(reason);
   RunConfig c = config;
   // A checkpoint holds the tokenizer and the shape itself: the folder that the run began from may be gone.
   if (search.newest_valid && !c.init.empty()) c.init = search.newest_valid->path.string();
-  Run run(c, observer);
+  Run run(c, observer, trace);
   if (search.newest_valid) {
     run.resume(path, *search.newest_valid);
     observer.message(fmt::format("resuming after step {} from {}", search.newest_valid->global_step,

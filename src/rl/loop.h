@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <string>
 
+#include "core/trace.h"
 #include "learn/run_folder.h"
 #include "rl/run_config.h"
 #include "rl/stages.h"
@@ -23,10 +24,12 @@ enum class Stages : uint8_t { sft_only, all };
 
 /// Runs `config` in a new folder, or goes on with the run in `path` exactly where its newest valid checkpoint
 /// stands (`config` is then the run's own config.yaml). Writes everything that the run folder promises but
-/// report.html. On a non-finite loss the state before the step is saved, then the error is thrown.
+/// report.html. On a non-finite loss the state before the step is saved, then the error is thrown. `trace` is
+/// told of every step, its phases and every op; nullptr: nobody is.
 void run_training(const RunConfig& config, const std::filesystem::path& path, Stages stages,
-                  RunObserver& observer);
-void resume_training(const RunConfig& config, const std::filesystem::path& path, RunObserver& observer);
+                  RunObserver& observer, Trace* trace = nullptr);
+void resume_training(const RunConfig& config, const std::filesystem::path& path, RunObserver& observer,
+                     Trace* trace = nullptr);
 
 /// Reads the config of the run in `path`.
 [[nodiscard]] RunConfig load_run_config(const std::filesystem::path& path);

@@ -82,6 +82,8 @@ void visit_fields(Config& c, const Visit& v) {
   v("max_grad_norm", c.max_grad_norm, "gradient clipping, L2 norm over all parameters");
   v("checkpoint_every", c.checkpoint_every, "steps between checkpoints");
   v("tensorboard", c.tensorboard, "write the metrics as TensorBoard events too");
+  v("probe", c.probe, "none, or stats: statistics of tensors in stats.jsonl");
+  v("probe_rules", c.probe_rules, "text of rules for the probe; empty: every module, every 10th step");
   v("model.hidden_size", c.model.hidden_size, "width of the residual stream");
   v("model.intermediate_size", c.model.intermediate_size, "width of the MLP");
   v("model.num_hidden_layers", c.model.num_hidden_layers, "layers");

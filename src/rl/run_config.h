@@ -117,6 +117,8 @@ struct RunConfig {
   double beta1 = 0.9, beta2 = 0.95, max_grad_norm = 1.0;
   int64_t checkpoint_every = 50;  ///< steps of any stage
   bool tensorboard = true;        ///< write tensorboard/events.out.tfevents.*
+  std::string probe = "none";     ///< none or stats; never changes a bit
+  std::string probe_rules;        ///< text of a rule file of the probe; empty: the default rules
   ModelShape model;
   DataConfig data;
   SftConfig sft;

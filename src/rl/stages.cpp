@@ -40,6 +40,19 @@ double learning_rate(const StageConfig& c, int64_t step) {
   return c.lr * warm * decay;
 }
 
+/// Lets a probe listen to a learner or a sampler for the life of the object, which an error may end.
+template <class Engine>
+class Listening {
+ public:
+  Listening(Engine& engine, Probe* probe) : engine_(engine) { engine_.set_probe(probe); }
+  ~Listening() { engine_.set_probe(nullptr); }
+  Listening(const Listening&) = delete;
+  Listening& operator=(const Listening&) = delete;
+
+ private:
+  Engine& engine_;
+};
+
 struct Position {
   learn::Stage stage;
   int64_t step;  ///< from 0
@@ -103,12 +116,14 @@ void finish(const StageContext& ctx, const Position& at, const Update& update,
             const std::vector<Sequence>& sequences, const OptimizerConfig& optimizer, StepResult& result,
             StepRecord& record) {
   try {
+    const Span span(ctx.trace, "optimizer");
     ctx.engine.learner().apply(optimizer, at.step * update.count + update.index + 1, result);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::non_finite) throw;
     stop(ctx, at, sequences, error.what());
   }
   const auto start = std::chrono::steady_clock::now();
+  const Span span(ctx.trace, "quantize_weights");
   record.metrics["weight_tensors_quantized"] = static_cast<double>(ctx.engine.synchronize());
   record.seconds["quantize"] += seconds_since(start);
   record.seconds["learner_forward"] += result.times.forward;
@@ -216,6 +231,7 @@ Scores score(const StageContext& ctx, const Position& at, const Rollout& r, Step
   std::vector<float> logp(r.mask.size());
   if (schedule(c).updates() > 1 || input_tokens(r.sequences) > ctx.config.micro_tokens) {
     const auto start = std::chrono::steady_clock::now();
+    const Span span(ctx.trace, "score");
     guarded(ctx, at, r.sequences,
             [&] { ctx.engine.learner().score(r.sequences, temperature, logp, {}, routing.old_pass()); });
     scores.old = widen(logp);
@@ -223,6 +239,7 @@ Scores score(const StageContext& ctx, const Position& at, const Rollout& r, Step
   }
   if (ctx.reference != nullptr) {
     const auto start = std::chrono::steady_clock::now();
+    const Span span(ctx.trace, "reference");
     ctx.reference->score(r.sequences, temperature, logp);
     scores.reference = widen(logp);
     record.seconds["reference_forward"] = seconds_since(start);
@@ -240,6 +257,7 @@ void update_policy(const StageContext& ctx, const Position& at, const Update& up
   std::optional<PolicyLoss> loss;  // its constructor already refuses log-probs that are not finite
   StepResult result;
   set_noise(ctx, at, update);
+  const Listening listening(ctx.engine.learner(), ctx.listener(diagnostics::Side::learner));
   guarded(ctx, at, r.sequences, [&] {
     loss.emplace(r, scores, loss_config(c), begin, end, at.step);
     result = ctx.engine.learner().accumulate(std::span(r.sequences).subspan(begin, end - begin),
@@ -303,6 +321,7 @@ StepRecord sft_step(const StageContext& ctx, int64_t step) {
   set_noise(ctx, at, {});
   double loss = 0;
   const auto scale = -1.0f / static_cast<float>(tokens);
+  const Listening listening(ctx.engine.learner(), ctx.listener(diagnostics::Side::learner));
   StepResult result = ctx.engine.learner().accumulate(
       sequences, 1.0f, Learner::EntropyGradient::none,
       [&](const MicroBatch& m) {
@@ -334,7 +353,11 @@ StepRecord rl_step(const StageContext& ctx, learn::Stage stage, int64_t step) {
   StepRecord record;
   const auto start = std::chrono::steady_clock::now();
   choose_version(ctx, step, record.metrics);
-  const Rollout rollout = roll_out(ctx, stage, step, record);
+  const Rollout rollout = [&] {
+    const Span span(ctx.trace, "rollout");
+    const Listening listening(ctx.engine.sampler(), ctx.listener(diagnostics::Side::sampler));
+    return roll_out(ctx, stage, step, record);
+  }();
   record.seconds["rollout"] = seconds_since(start);
   const Position at{stage, step};
   check_sampler(ctx, at, rollout);

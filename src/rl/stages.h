@@ -1,6 +1,8 @@
 #pragma once
 // One step of each stage: supervised, or rollout, reward, loss, update. Steps depend on (config, weights,
 // step) alone, so that a resumed run repeats an uninterrupted one bit for bit.
+#include "core/trace.h"
+#include "diagnostics/step_probe.h"
 #include "learn/run_folder.h"
 #include "rl/engine.h"
 #include "rl/problems.h"
@@ -22,6 +24,13 @@ struct StageContext {
   Engine& engine;
   Reference* reference = nullptr;                 ///< of the KL penalty; null without one
   const learn::WeightHistory* history = nullptr;  ///< what a lagging sampler runs with; null without one
+  diagnostics::StepProbe* probe = nullptr;        ///< what looks at this step; null: nothing
+  Trace* trace = nullptr;                         ///< told of phases; null: nobody
+
+  /// Who listens to a side in this step, or nullptr.
+  [[nodiscard]] Probe* listener(diagnostics::Side side) const {
+    return probe == nullptr ? nullptr : probe->side(side);
+  }
 };
 
 /// Supervised update `step` (from 0): mean negative log-likelihood over all response tokens of the batch.

@@ -123,5 +123,26 @@ TEST(Bench, AFolderWithoutAUsableGgmlIsRefused) {
                  {"type 40 is nvfp4 with 32 elements in 36 bytes", "not nvfp4 with 64 in 36"});
 }
 
+TEST(BenchLearner, PairsEachWayOfLookingWithTheBareStep) {
+  const CommandResult result = run_minite(
+      {"bench", "learner", "--rounds", "1", "--threads", "1", "--json", "--filter", "demo/(stats|probe)"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json document = json::parse(result.out);
+  ASSERT_EQ(document["rows"].size(), 2u);
+  for (const json& row : document["rows"]) {
+    EXPECT_EQ(row["against"], "bare step");
+    EXPECT_EQ(row["unit"], "steps/s");
+    EXPECT_NEAR(row["ratio"].get<double>(), row["ours"].get<double>() / row["theirs"].get<double>(), 1e-9);
+    EXPECT_EQ(row["reached"], expected_verdict(row, "ratio"));
+  }
+  // Nine of ten steps are bare, so that the tenth could cost nine steps before the ratio falls to a half.
+  EXPECT_EQ(document["rows"][1]["name"], "learner/demo/stats_10th");
+  EXPECT_GT(document["rows"][1]["ratio"].get<double>(), 0.1);
+
+  const CommandResult none = run_minite({"bench", "learner", "--filter", "serving"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_TRUE(holds(none.err, "names no row of bench learner")) << none.err;
+}
+
 }  // namespace
 }  // namespace minite

@@ -19,9 +19,10 @@ ROOMS = {
     "learn": {"core", "formats", "ops", "modules", "model", "io", "minite/recipe.h"},
     "sample": {"core", "formats", "ops", "modules", "model"},
     "tasks": {"core"},
-    "rl": {"core", "formats", "recipes", "ops", "backends/registry.h", "model", "learn", "sample", "tasks", "io"},
+    "rl": {"core", "formats", "recipes", "ops", "backends/recording.h", "backends/registry.h", "model", "learn", "sample", "tasks", "io",
+           "diagnostics"},
     "io": {"core", "formats"},
-    "diagnostics": {"core", "io"},
+    "diagnostics": {"core", "formats", "ops", "io", "recipes/glob.h"},
     "cli": {"core", "formats", "recipes", "ops", "backends", "modules", "model", "learn", "sample", "tasks", "rl", "io",
             "diagnostics"},
 }

@@ -8,8 +8,8 @@
 namespace minite::cli {
 
 std::string_view rival_name(RivalId id) {
-  constexpr std::array<std::string_view, 6> kNames = {"-",          "read bandwidth", "OpenBLAS f32",
-                                                      "oneDNN f32", "oneDNN bf16",    "ggml NVFP4"};
+  constexpr std::array<std::string_view, 7> kNames = {
+      "-", "read bandwidth", "bare step", "OpenBLAS f32", "oneDNN f32", "oneDNN bf16", "ggml NVFP4"};
   return kNames[static_cast<size_t>(id)];
 }
 
@@ -62,6 +62,7 @@ Found<RivalCall> Rivals::call(RivalId id, const Problem& problem) {
       return ggml() != nullptr ? ggml()->call(problem) : Found<RivalCall>{};
     case RivalId::none:
     case RivalId::read_bandwidth:
+    case RivalId::bare_step:
       break;
   }
   fail(ErrorCode::internal, "rival '{}' is no library", rival_name(id));

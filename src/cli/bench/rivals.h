@@ -13,8 +13,16 @@
 namespace minite::cli {
 
 /// What a row's figure is compared with; from openblas_f32 on, a library whose call is timed.
-enum class RivalId : uint8_t { none, read_bandwidth, openblas_f32, onednn_f32, onednn_bf16, ggml_nvfp4 };
-/// "-", "read bandwidth", "OpenBLAS f32", "oneDNN f32", "oneDNN bf16", "ggml NVFP4".
+enum class RivalId : uint8_t {
+  none,
+  read_bandwidth,
+  bare_step,  ///< the same step with nobody looking
+  openblas_f32,
+  onednn_f32,
+  onednn_bf16,
+  ggml_nvfp4
+};
+/// "-", "read bandwidth", "bare step", "OpenBLAS f32", "oneDNN f32", "oneDNN bf16", "ggml NVFP4".
 [[nodiscard]] std::string_view rival_name(RivalId id);
 [[nodiscard]] constexpr bool is_library(RivalId id) { return id >= RivalId::openblas_f32; }
 

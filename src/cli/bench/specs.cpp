@@ -38,15 +38,19 @@ const char* unit_of(Job job) {
   return job == Job::gemv ? "GB/s of packed weights" : "GFLOP/s";
 }
 
-std::vector<Spec> chosen(const std::string& filter) {
-  std::vector<Spec> specs;
+std::regex parse_filter(const std::string& filter) {
   try {
-    const std::regex expression(filter);
-    for (const Spec& spec : kSpecs) {
-      if (std::regex_search(spec.name, expression)) specs.push_back(spec);
-    }
+    return std::regex(filter);
   } catch (const std::regex_error& error) {
     fail(ErrorCode::invalid_argument, "--filter {}: not a regular expression ({})", filter, error.what());
+  }
+}
+
+std::vector<Spec> chosen(const std::string& filter) {
+  std::vector<Spec> specs;
+  const std::regex expression = parse_filter(filter);
+  for (const Spec& spec : kSpecs) {
+    if (std::regex_search(spec.name, expression)) specs.push_back(spec);
   }
   if (specs.empty()) {
     fail(ErrorCode::invalid_argument, "--filter {}: no kernel has such a name; names look like {}", filter,

@@ -1,6 +1,7 @@
 #pragma once
 // The rows of `minite bench kernels`: problems, and what each must reach.
 #include <cstdint>
+#include <regex>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ struct Spec {
   std::span<const Goal> goals;
 };
 
+/// The expression of --filter. Throws invalid_argument when it is none.
+[[nodiscard]] std::regex parse_filter(const std::string& filter);
 /// The rows whose name holds the regular expression `filter`. Throws invalid_argument when it is none or
 /// names nothing.
 [[nodiscard]] std::vector<Spec> chosen(const std::string& filter);

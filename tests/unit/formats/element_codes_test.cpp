@@ -34,6 +34,9 @@ TEST(ElementCodes, LargestIsTheLargestFiniteValue) {
       EXPECT_TRUE(!std::isfinite(value) || value <= largest) << to_string(element) << " " << code;
     }
     EXPECT_EQ(decode(element, static_cast<uint8_t>(codes.largest | (codes.magnitude_mask + 1))), -largest);
+    EXPECT_EQ(codes.max, largest);
+    EXPECT_EQ(codes.bound - largest,
+              (largest - decode(element, static_cast<uint8_t>(codes.largest - 1))) / 2);
   }
   EXPECT_EQ(element_codes(Element::bf16).magnitude_mask, 0);
 }
