@@ -21,7 +21,7 @@ ROOMS = {
     "tasks": {"core"},
     "rl": {"core", "formats", "recipes", "ops", "backends/registry.h", "model", "learn", "sample", "tasks", "io"},
     "io": {"core", "formats"},
-    "diagnostics": {"core", "io"},
+    "diagnostics": {"core", "formats", "io"},
     "cli": {"core", "formats", "recipes", "ops", "backends", "modules", "model", "learn", "sample", "tasks", "rl", "io",
             "diagnostics"},
 }
