@@ -32,6 +32,8 @@ constexpr std::array kVerbs = {
     Verb{"rl", "train a model by reinforcement learning with verifiable rewards", add_rl},
     Verb{"eval", "score a checkpoint: pass@1 and pass@k", add_eval},
     Verb{"gap", "measure how far learner and sampler recipes are apart on a checkpoint, and why", add_gap},
+    Verb{"capture", "store everything that a learner or a sampler computes on a checkpoint", add_capture},
+    Verb{"compare", "find where two captures part first, and why", add_compare},
     Verb{"generate", "sample responses to a prompt", add_generate},
     Verb{"bench", "measure kernels beside their rivals on this machine", add_bench},
     Verb{"explore",
