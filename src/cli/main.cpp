@@ -34,6 +34,8 @@ constexpr std::array kVerbs = {
     Verb{"profile", "train to see where the time goes: Chrome trace and kernel table", add_profile},
     Verb{"eval", "score a checkpoint: pass@1 and pass@k", add_eval},
     Verb{"gap", "measure how far learner and sampler recipes are apart on a checkpoint, and why", add_gap},
+    Verb{"capture", "store everything that a learner or a sampler computes on a checkpoint", add_capture},
+    Verb{"compare", "find where two captures part first, and why", add_compare},
     Verb{"generate", "sample responses to a prompt", add_generate},
     Verb{"bench", "measure kernels beside their rivals, and what probes cost, on this machine", add_bench},
     Verb{"explore",

@@ -13,6 +13,8 @@ using AddVerb = std::function<int()> (*)(CLI::App& app);
 
 // The verbs, one file each; main.cpp has the table.
 std::function<int()> add_bench(CLI::App& app);
+std::function<int()> add_capture(CLI::App& app);
+std::function<int()> add_compare(CLI::App& app);
 std::function<int()> add_describe(CLI::App& app);
 std::function<int()> add_doctor(CLI::App& app);
 std::function<int()> add_eval(CLI::App& app);

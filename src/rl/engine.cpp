@@ -41,6 +41,9 @@ Engine::Engine(Weights& weights, const RunConfig& config, const Sides& sides, co
                                        LearnerLimits{config.micro_tokens, config.max_length});
   sampler_ = std::make_unique<Sampler>(sampling(), table, pool,
                                        SamplerLimits{config.sampler_sequences, config.max_length, 4096});
+  contract_ =
+      numeric_contract(sides.sampler_recipe, resolve_side(weights.config(), config, sides.sampler_recipe),
+                       config.kv_cache, config.sampler_policy);
 }
 
 Reference::Reference(const ModelConfig& model, const std::filesystem::path& checkpoint,
@@ -63,6 +66,13 @@ void Engine::sample_at(const learn::WeightHistory& history, int64_t version) {
   history.restore(version, lagging_->weights);
   lagging_->cache.refresh(learner_->context());
   lagging_->version = version;
+}
+
+io::Contract Engine::sampler_contract(int64_t learner_version) const {
+  io::Contract contract = contract_;
+  contract.weight_version = lagging_ ? lagging_->version : learner_version;
+  contract.weights_digest = digest_of(weight_digests(sampling().weights()));
+  return contract;
 }
 
 std::vector<std::string> Engine::plans() const {

@@ -6,6 +6,7 @@
 #include "learn/learner.h"
 #include "learn/weight_history.h"
 #include "minite/recipe.h"
+#include "rl/contract.h"
 #include "rl/run_config.h"
 #include "sample/sampler.h"
 
@@ -39,6 +40,9 @@ class Engine {
   void sample_at(const learn::WeightHistory& history, int64_t version);
   /// Quantizes the weights when they changed; returns how many tensors were quantized. Both sides see it.
   int64_t synchronize() { return cache_.refresh(learner_->context()); }
+  /// The contract of what the sampler draws now: its numerics and its weights, whose version is that of the
+  /// last sample_at(), else `learner_version`. Drawing and replay are the caller's.
+  [[nodiscard]] io::Contract sampler_contract(int64_t learner_version) const;
   /// The plans of both sides in words, for the record.
   [[nodiscard]] std::vector<std::string> plans() const;
 
@@ -62,6 +66,7 @@ class Engine {
       sampler_network_;  ///< sampler_network_ is null when both are equal, or when the sampler lags
   std::unique_ptr<Learner> learner_;
   std::unique_ptr<Sampler> sampler_;
+  io::Contract contract_;  ///< the numerics of the sampler
 };
 
 /// The frozen policy of the KL penalty: weights of its own, run with the learner's recipe.

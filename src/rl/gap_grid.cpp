@@ -107,6 +107,16 @@ class GridRun {
     return options_.temperature > 0.0f ? options_.temperature : 1.0f;
   }
 
+  [[nodiscard]] io::Contract contract_of(const GapSide& side) const {
+    io::Contract c =
+        numeric_contract(side.recipe, resolve_side(input_.weights.config(), input_.config, side.recipe),
+                         side.kv, input_.config.sampler_policy);
+    c.temperature = as_written(options_.temperature);
+    c.weight_version = input_.weights.version();
+    c.weights_digest = digest_of(weight_digests(input_.weights));
+    return c;
+  }
+
   void draw(Sampler& sampler, const GapSide& side) {
     say(fmt::format("drawing {} responses with {}", requests_.size(), name_of(side)));
     SampleParams params;
@@ -114,6 +124,7 @@ class GridRun {
     params.max_new_tokens = options_.max_new_tokens;
     params.seed = options_.seed;
     grid_.rollout = rewarded(requests_, sampler.generate(requests_, params), problem_of_, input_.tokenizer);
+    grid_.rollout.contract = contract_of(side);
     const std::vector<double>& logp = grid_.rollout.logp_sampler;
     const auto bad = std::ranges::find_if(logp, [](double x) { return !std::isfinite(x); });
     if (bad != logp.end()) {

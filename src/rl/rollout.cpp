@@ -49,6 +49,17 @@ double length_penalty(const RlConfig& c, int64_t length, int64_t room) {
   return overlong_penalty(length, room, std::min(c.overlong_buffer_len, room), c.overlong_penalty_factor);
 }
 
+/// What the log-probs of a rollout at `step` mean.
+io::Contract contract_of(const StageContext& ctx, int64_t step) {
+  const RlConfig& c = ctx.config.rl;
+  io::Contract contract = ctx.engine.sampler_contract(step);
+  contract.temperature = c.temperature;
+  contract.top_k = c.top_k;
+  contract.top_p = c.top_p;
+  contract.replay = c.router_replay;
+  return contract;
+}
+
 Rollout sample(const StageContext& ctx, const Draw& draw, StepRecord& record) {
   const RlConfig& c = ctx.config.rl;
   std::vector<const tasks::Problem*> problems;
@@ -64,6 +75,7 @@ Rollout sample(const StageContext& ctx, const Draw& draw, StepRecord& record) {
   Rollout r = rewarded(requests,
                        ctx.engine.sampler().generate(requests, sample_params(ctx.config, ctx.engine.model())),
                        problems, ctx.tokenizer);
+  r.contract = contract_of(ctx, draw.step);
   for (int64_t i = 0; i < r.responses(); ++i) {
     const Sequence& s = r.sequences[i];
     r.penalties[i] = length_penalty(c, s.response(), ctx.config.max_length - s.prompt);
@@ -162,6 +174,7 @@ Rollout roll_out(const StageContext& ctx, learn::Stage stage, int64_t step, Step
     return first;
   }
   Rollout chosen;
+  chosen.contract = first.contract;
   take(chosen, first, kept, c);
   while (chosen.responses() < c.train_batch_size * c.n && counts.rollouts < c.max_num_gen_batches) {
     const Rollout more = draw(counts.rollouts);

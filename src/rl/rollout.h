@@ -18,6 +18,7 @@ struct Rollout {
   std::vector<double> logp_sampler;    ///< [tokens]
   std::vector<uint8_t> mask;           ///< [tokens]
   std::vector<Routes> routes;          ///< [responses], the sampler's experts; empty without experts
+  io::Contract contract;               ///< under which all of it was drawn; empty where nobody filled it in
 
   [[nodiscard]] int64_t responses() const { return static_cast<int64_t>(rewards.size()); }
   /// Appends the responses [begin, end) of `other`.

@@ -1,0 +1,205 @@
+#include "cli/compare_document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/output.h"
+
+namespace minite::cli {
+namespace {
+
+using diagnostics::Comparison;
+using diagnostics::PointResult;
+using diagnostics::PointStatus;
+using diagnostics::RowMatch;
+using nlohmann::ordered_json;
+
+ordered_json rows_json(const RowMatch& rows) {
+  return {{"matched", rows.pairs.size()},
+          {"only_a", rows.only_a.size()},
+          {"only_b", rows.only_b.size()},
+          {"padding", rows.padding},
+          {"other_tokens", rows.diverged}};
+}
+
+ordered_json point_json(const PointResult& p) {
+  ordered_json row = {{"name", p.name},
+                      {"layer", p.layer},
+                      {"module", p.module},
+                      {"point", p.point},
+                      {"status", to_string(p.status)},
+                      {"provenance", {to_string(p.provenance_a), to_string(p.provenance_b)}},
+                      {"format", {p.spec_a, p.spec_b}},
+                      {"rows", p.diff.rows},
+                      {"differing_rows", p.diff.differing_rows},
+                      {"elements", p.diff.elements},
+                      {"differing", p.diff.differing},
+                      {"bits", p.diff.bits}};
+  set_number(row, "max_abs", p.diff.max_abs);
+  set_number(row, "relative_l2", p.diff.relative_l2);
+  return row;
+}
+
+ordered_json first_json(const Comparison& c) {
+  if (!c.first) return nullptr;
+  const PointResult& p = c.points[*c.first];
+  return {{"name", p.name},
+          {"layer", p.layer},
+          {"module", p.module},
+          {"point", p.point},
+          {"row", c.where.row},
+          {"column", c.where.column},
+          {"a", c.where.a},
+          {"b", c.where.b},
+          {"scale_a", c.where.scale_a},
+          {"scale_b", c.where.scale_b}};
+}
+
+ordered_json slips_json(const Comparison& c) {
+  ordered_json rows = ordered_json::array();
+  for (const diagnostics::SemanticFit& f : c.slips) {
+    ordered_json row = {{"slip", f.name}, {"text", f.text}, {"fits", f.fits}, {"tokens", f.tokens}};
+    set_number(row, "error", f.error);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// "kernel", or what is weaker on either side.
+std::string provenance_text(const PointResult& p) {
+  return p.provenance_a == p.provenance_b
+             ? std::string(to_string(p.provenance_a))
+             : fmt::format("{}/{}", to_string(p.provenance_a), to_string(p.provenance_b));
+}
+
+std::string rows_text(std::string_view what, const RowMatch& rows) {
+  std::string text = fmt::format("{}: {} in both", what, rows.pairs.size());
+  const auto add = [&](size_t count, std::string_view words) {
+    if (count > 0) text += fmt::format(", {} {}", count, words);
+  };
+  add(rows.only_a.size(), "in A only");
+  add(rows.only_b.size(), "in B only");
+  add(static_cast<size_t>(rows.padding), "padding");
+  add(static_cast<size_t>(rows.diverged), "behind a token that differs");
+  return text + "\n";
+}
+
+std::string points_text(const Comparison& c, bool all) {
+  Table table({"point", "status", "differing", "of", "rows", "max |diff|", "relative L2", "from"});
+  int64_t shown = 0;
+  for (const PointResult& p : c.points) {
+    if (!all && p.status == PointStatus::equal) continue;
+    ++shown;
+    const bool meets = p.status != PointStatus::format;
+    table.add({p.name, std::string(to_string(p.status)), meets ? std::to_string(p.diff.differing) : "-",
+               meets ? std::to_string(p.diff.elements) : "-",
+               meets ? std::to_string(p.diff.differing_rows) : "-",
+               p.diff.numbers ? number_text(p.diff.max_abs, 3) : "-",
+               p.diff.numbers ? number_text(p.diff.relative_l2, 3) : "-", provenance_text(p)});
+  }
+  return shown == 0 ? "" : "\n" + table.to_text();
+}
+
+std::string waterfall_text(const Comparison& c) {
+  Table table({"after", "relative L2", ""});
+  for (const diagnostics::WaterfallStep& step : diagnostics::waterfall(c)) {
+    table.add({step.name, number_text(step.relative_l2, 3), step.replayed ? "replayed" : ""});
+  }
+  return "\nwaterfall\n" + table.to_text(2);
+}
+
+std::string first_text(const Comparison& c) {
+  const PointResult& p = c.points[*c.first];
+  std::string text = fmt::format("\nfirst divergence: {}\n", p.name);
+  if (!c.where.row.empty()) text += fmt::format("  {}", c.where.row);
+  if (c.where.column >= 0) text += fmt::format(", column {}", c.where.column);
+  if (!c.where.row.empty()) text += "\n";
+  const auto side = [](const std::string& value, const std::string& scale) {
+    return scale.empty() ? value : fmt::format("{} ({})", value, scale);
+  };
+  if (!c.where.a.empty() || !c.where.b.empty())
+    text +=
+        fmt::format("  A {}\n  B {}\n", side(c.where.a, c.where.scale_a), side(c.where.b, c.where.scale_b));
+  text += fmt::format("cause: {}", c.cause->cause);
+  if (c.cause->layer >= 0) text += fmt::format(" in layer {}", c.cause->layer);
+  text += fmt::format(", {}\n  {}\n", c.cause->module, c.cause->evidence);
+  for (const diagnostics::SemanticFit& f : c.slips) {
+    text += fmt::format("  {} {}: {} ({} tokens, error {})\n", f.fits ? "fits" : "does not fit", f.name,
+                        f.text, f.tokens, number_text(f.error, 3));
+  }
+  return text;
+}
+
+/// The counts of what agrees, apart by how it was taken.
+std::string verdict(const Comparison& c) {
+  int64_t executed = 0, replayed = 0;
+  for (const PointResult& p : c.points) {
+    if (p.status == PointStatus::equal) ++(p.replayed() ? replayed : executed);
+  }
+  std::string text;
+  if (c.same() && executed == 0) {
+    text = fmt::format("0 differing bits, but all {} points are replayed: nothing is known about what ran\n",
+                       replayed);
+    return text;
+  }
+  text = fmt::format("{} differing bits; {} of {} points are equal as they were executed\n", c.bits, executed,
+                     c.points.size());
+  if (replayed > 0) text += fmt::format("{} points are equal in replay only\n", replayed);
+  return text;
+}
+
+}  // namespace
+
+ordered_json compare_document(const Comparison& c) {
+  ordered_json contract = ordered_json::array(), points = ordered_json::array(),
+               steps = ordered_json::array();
+  for (const auto& d : c.contract) contract.push_back({{"field", d.field}, {"a", d.a}, {"b", d.b}});
+  for (const PointResult& p : c.points) points.push_back(point_json(p));
+  for (const diagnostics::WaterfallStep& s : diagnostics::waterfall(c)) {
+    ordered_json step = {{"name", s.name}, {"layer", s.layer}, {"replayed", s.replayed}};
+    set_number(step, "relative_l2", s.relative_l2);
+    steps.push_back(std::move(step));
+  }
+  ordered_json cause = nullptr;
+  if (c.cause) {
+    cause = {{"class", c.cause->cause},
+             {"layer", c.cause->layer},
+             {"module", c.cause->module},
+             {"evidence", c.cause->evidence}};
+  }
+  const auto injected = [](const std::string& name) {
+    return name.empty() ? ordered_json(nullptr) : ordered_json(name);
+  };
+  return {{"a", c.a},
+          {"b", c.b},
+          {"roles", {c.role_a, c.role_b}},
+          {"injected", {injected(c.injected_a), injected(c.injected_b)}},
+          {"same", c.same()},
+          {"differing_bits", c.bits},
+          {"contract", contract},
+          {"rows", rows_json(c.rows)},
+          {"scored", rows_json(c.scored)},
+          {"expert_padding", c.expert_padding},
+          {"first", first_json(c)},
+          {"cause", cause},
+          {"slips", slips_json(c)},
+          {"waterfall", steps},
+          {"points", points},
+          {"not_compared", c.not_compared}};
+}
+
+std::string compare_text(const Comparison& c, bool all) {
+  std::string text = fmt::format("A {} ({}{})\nB {} ({}{})\n", c.a, c.role_a,
+                                 c.injected_a.empty() ? "" : ", injected " + c.injected_a, c.b, c.role_b,
+                                 c.injected_b.empty() ? "" : ", injected " + c.injected_b);
+  for (const auto& d : c.contract) text += fmt::format("{}: {} and {}\n", d.field, d.a, d.b);
+  text += rows_text("rows read", c.rows) + rows_text("tokens scored", c.scored);
+  if (c.expert_padding > 0) text += fmt::format("padding of experts: {} rows\n", c.expert_padding);
+  text += points_text(c, all);
+  if (!c.not_compared.empty()) text += fmt::format("\n{} tensors on one side only\n", c.not_compared.size());
+  if (!c.same()) text += waterfall_text(c) + first_text(c);
+  return text + "\n" + verdict(c);
+}
+
+}  // namespace minite::cli
