@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "core/fail.h"
@@ -13,6 +13,7 @@
 namespace minite::diagnostics {
 namespace {
 
+constexpr std::string_view kLayers = "layers.";
 constexpr std::array<std::string_view, 3> kStatus = {"equal", "differs", "other format"};
 
 /// A weight [E, N, C] as [E N, C], a list of scales as one a row; anything else as it is.
@@ -106,7 +107,7 @@ class Aligner {
         "{} and {} have no row in common: their requests or tokens differ. Give the tokens of one side to "
         "the other with --tokens",
         a_.name(), b_.name());
-    const int64_t k = a_.manifest().model_number("num_experts_per_tok", 1);
+    const int64_t k = std::max<int64_t>(a_.manifest().model_number("num_experts_per_tok", 1), 1);
     for (int layer = 0; layer < a_.manifest().model_number("num_hidden_layers", 0); ++layer) {
       const PackedRows x{a_.experts(layer), a_.slots(layer), k}, y{b_.experts(layer), b_.slots(layer), k};
       if (x.slot.empty() && y.slot.empty()) continue;
@@ -199,9 +200,9 @@ class Aligner {
       const auto it = y.find(name);
       if (it == y.end()) continue;
       PointResult p = point_named(name + ".weight.digest", -1, name, "weight.digest");
-      if (name.starts_with("layers.")) {
-        const size_t dot = name.find('.', 7);
-        p.layer = std::stoi(name.substr(7, dot - 7));
+      const size_t dot = name.find('.', kLayers.size());
+      if (name.starts_with(kLayers) && dot != std::string::npos) {
+        std::from_chars(name.data() + kLayers.size(), name.data() + dot, p.layer);
         p.module = name.substr(dot + 1);
       }
       p.diff.rows = p.diff.elements = static_cast<int64_t>(units.size());

@@ -248,7 +248,7 @@ class Explainer {
   }
 
   void semantic() {
-    c_.slips = find_slips(scored_tokens());
+    c_.slips = find_slips(scored_tokens(sides_));
     const auto fits = std::ranges::find_if(c_.slips, &SemanticFit::fits);
     const bool logits_known =
         std::ranges::any_of(c_.points, [](const auto& p) { return p.module == "lm_head"; });
@@ -266,40 +266,6 @@ class Explainer {
     }
     set("semantic", fmt::format("{}, but {} differs by up to {:.2g}, and no slip that is tested for fits.",
                                 before, p_.module, p_.diff.max_abs));
-  }
-
-  [[nodiscard]] ScoredTokens scored_tokens() const {
-    ScoredTokens s;
-    s.temperature = a_.manifest().contract.temperature > 0 ? a_.manifest().contract.temperature : 1.0;
-    const auto x = a_.values<float>("logprob", io::StoredType::f32),
-               y = b_.values<float>("logprob", io::StoredType::f32);
-    const auto optional = [&](const std::string& name) {
-      return a_.find(name) == nullptr ? std::vector<double>{} : a_.values<double>(name, io::StoredType::f64);
-    };
-    const auto lse = optional("scored.lse"), lse_1 = optional("scored.lse_1"),
-               mass = optional("scored.kept_mass");
-    std::pair<int64_t, int32_t> sequence{-1, -1};
-    for (const auto& [i, j] : c_.scored.pairs) {
-      const auto at = static_cast<size_t>(i);
-      const RowId& row = a_.scored()[at];
-      if (sequence != std::pair{row.request, row.sample}) {
-        sequence = {row.request, row.sample};
-        s.request.push_back(row.request);
-        s.offsets.push_back(s.offsets.back());
-      }
-      ++s.offsets.back();
-      s.a.push_back(static_cast<double>(x[at]));
-      s.b.push_back(static_cast<double>(y[static_cast<size_t>(j)]));
-      if (!lse.empty() && !lse_1.empty()) {
-        s.lse.push_back(lse[at]);
-        s.lse_1.push_back(lse_1[at]);
-      }
-      if (!mass.empty()) s.kept_mass.push_back(mass[at]);
-    }
-    // Mass 1 everywhere renormalises nothing.
-    if (std::ranges::all_of(s.kept_mass, [](double m) { return m == 1.0; })) s.kept_mass.clear();
-    s.only_a = c_.scored_only_a, s.only_b = c_.scored_only_b;
-    return s;
   }
 
   const Aligned& sides_;

@@ -14,7 +14,7 @@ std::string row_text(const Aligned& s, const CapturedTensor& t, size_t at) {
     case RowTable::scored:
       return to_string(s.a.scored()[i]);
     case RowTable::experts: {
-      const int64_t k = s.a.manifest().model_number("num_experts_per_tok", 1);
+      const int64_t k = std::max<int64_t>(s.a.manifest().model_number("num_experts_per_tok", 1), 1);
       const auto row = static_cast<size_t>(s.a.slots(t.layer)[i] / k);
       return fmt::format("{} at expert {}", to_string(s.a.rows()[row]), s.a.experts(t.layer)[i]);
     }

@@ -21,4 +21,7 @@ struct Aligned {
 /// Where the first point that is not equal differs first; comparison.first is set.
 [[nodiscard]] Divergence locate(const Aligned& sides);
 
+/// The log-probs of the tokens that both sides scored, with what is known of their logits.
+[[nodiscard]] ScoredTokens scored_tokens(const Aligned& sides);
+
 }  // namespace minite::diagnostics

@@ -169,6 +169,14 @@ TEST(Align, LogProbsAloneAreSemanticOrARounding) {
   rounding.expect("execution", "logprob", "another order of sums");
 }
 
+TEST(Align, WhatIsKnownOfLogitsMustFitTheTokens) {
+  Pair p;
+  p.a.list("scored.lse", io::StoredType::f64, std::vector<double>{1.0});
+  p.b.values("logprob", "output", 1, {-0.5f, -1.25f, -2.5f}, -1);
+  expect_error(ErrorCode::corrupt_data, {"scored.lse", "1 entries", "3 scored tokens"},
+               [&] { (void)p.compare(); });
+}
+
 TEST(Align, ScoredPaddingIsSemantic) {
   Pair p;
   auto scored = kScored;
