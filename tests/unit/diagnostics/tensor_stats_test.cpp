@@ -85,6 +85,21 @@ TEST(TensorStats, StdDoesNotCancelBesideALargeMean) {
   EXPECT_NEAR(s.std(), std::sqrt(m2 / static_cast<double>(x.size())), 1e-10);
 }
 
+TEST(TensorStats, ChunksMergeToWhatOneChunkGives) {
+  std::vector<float> x = random_values(20000);
+  for (size_t i = 0; i < x.size(); ++i) x[i] += 1e-3f * static_cast<float>(i);  // chunks of different mean
+  x[7] = NAN, x[9000] = kInfinity;
+  ThreadPool pool(1);
+  const ValueStats one = of(x), many = measure(context(pool), TensorView(x.data(), 20000, 1));
+  EXPECT_NEAR(many.std(), one.std(), 1e-12 * one.std());
+  EXPECT_NEAR(many.mean, one.mean, 1e-12 * one.mean);
+  EXPECT_NEAR(many.l1, one.l1, 1e-12 * one.l1);
+  EXPECT_NEAR(many.l2(), one.l2(), 1e-12 * one.l2());
+  EXPECT_EQ(many.finite(), 19998);
+  EXPECT_EQ(many.max, one.max);
+  EXPECT_EQ(many.amin, one.amin);
+}
+
 TEST(TensorStats, AnyNumberOfThreadsAndAnyStrideGiveTheSameBits) {
   constexpr int64_t kRows = 301, kCols = 177, kStride = 190;
   const std::vector<float> x = random_values(kRows * kCols);
