@@ -80,6 +80,7 @@ TEST_P(Experts, AreOneLinearEach) {
     const TensorView y = b.arena.take_tensor(DType::bf16, rows, kN),
                      dx = b.arena.take_tensor(DType::bf16, rows, kK),
                      dw = b.arena.take_tensor(DType::f32, b.groups.count() * kN, kK);
+    std::memset(dw.data, 0, static_cast<size_t>(dw.size()) * 4);  // weight gradients accumulate
     LinearSaved all = b.saved(rows);
     b.grouped.forward(b.context(), b.x, b.groups, b.w, y, all);
     const Buffer temp(b.grouped.backward_bytes(rows));
