@@ -22,9 +22,9 @@ ResolvedLinear resolved(const std::string& recipe) {
 struct Bench {
   const OpTable& table;
   ThreadPool pool{2};
+  Groups groups{kOffsets};  // before those that are made from it
   Linear linear;
   GroupedLinear grouped;
-  Groups groups{kOffsets};
   Buffer memory{1 << 22}, scratch;
   Arena arena{memory};
   std::vector<LinearWeights> w;
