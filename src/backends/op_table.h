@@ -10,10 +10,22 @@
 
 namespace minite {
 
-/// Resources of one call. A plan states the scratch bytes it needs; the caller gives them.
+/// Resources of one call. A plan states the scratch bytes it needs; the caller gives them, in the backend's
+/// memory.
 struct Exec {
   ThreadPool* pool = nullptr;
   std::span<std::byte> scratch;
+  void* stream = nullptr;  ///< of a device (cudaStream_t): the call returns before the work is done
+};
+
+/// Memory of a backend whose operands do not lie in the host's. Errors: resource with the bytes asked
+/// for and those that are free, internal for what the driver says.
+struct DeviceMemory {
+  void* (*allocate)(int64_t bytes);
+  void (*release)(void* data);
+  void (*copy_in)(void* device, const void* host, int64_t bytes, void* stream);   ///< in the stream's order
+  void (*copy_out)(void* host, const void* device, int64_t bytes, void* stream);  ///< likewise
+  void (*synchronize)(void* stream);  ///< waits, and throws what went wrong since the last wait
 };
 
 /// Static part of a product: everything but the number of rows.
@@ -22,6 +34,7 @@ struct GemmProblem {
   DType y = DType::bf16;
   int64_t n = 0, k = 0;
   Epilogue epilogue = Epilogue::minite;
+  SumOrder order = SumOrder::backend;
 };
 
 /// Whether and how a backend runs a problem.
@@ -34,9 +47,10 @@ struct Support {
 };
 
 struct OpTable {
-  std::string_view name;  ///< "ref", "simd/avx512", ...
+  std::string_view name;                 ///< "ref", "simd/avx512", ...
+  const DeviceMemory* memory = nullptr;  ///< nullptr: operands lie in the host's memory
   Support (*supports_gemm)(const GemmProblem&);
-  std::string_view (*quantize_kernel)(const QuantSpec&);  ///< what quantize and dequantize run for a spec
+  Support (*supports_quantize)(const QuantSpec&);  ///< what quantize and dequantize run for a spec
   int64_t (*gemm_scratch)(const GemmProblem&, int64_t m, int threads);            ///< bytes
   int64_t (*choose_scratch)(int64_t vocab, int threads);                          ///< bytes
   int64_t (*attention_scratch)(int64_t max_keys, int64_t head_dim, int threads);  ///< bytes, both directions
@@ -57,6 +71,7 @@ struct OpTable {
   void (*swiglu)(const SwigluArgs&, const Exec&);
   void (*swiglu_backward)(const SwigluBackwardArgs&, const Exec&);
   void (*swiglu_quantize)(const SwigluQuantizeArgs&, const Exec&);
+  void (*add_norm_quantize)(const AddNormQuantizeArgs&, const Exec&);
   void (*add)(const AddArgs&, const Exec&);
   void (*bias_backward)(const BiasBackwardArgs&, const Exec&);
   void (*route)(const RouteArgs&, const Exec&);
@@ -64,6 +79,7 @@ struct OpTable {
   void (*router_balance)(const RouterBalanceArgs&, const Exec&);
   void (*dispatch)(const DispatchArgs&, const Exec&);
   void (*permute)(const PermuteArgs&, const Exec&);
+  void (*permute_quantize)(const PermuteQuantizeArgs&, const Exec&);
   void (*combine)(const CombineArgs&, const Exec&);
   void (*combine_backward)(const CombineBackwardArgs&, const Exec&);
   void (*embedding)(const EmbeddingArgs&, const Exec&);

@@ -19,7 +19,9 @@ std::string_view format_name(const Operand& x) { return format(x.format()).name;
 /// The shape of what an op works on: the field that it has.
 template <class Args>
 std::string describe(const Args& args) {
-  if constexpr (requires { args.norm; }) {
+  if constexpr (requires { args.permute; }) {
+    return shape(args.permute.y) + " -> " + to_string(args.out.spec);
+  } else if constexpr (requires { args.norm; }) {
     return shape(args.norm.x) + " -> " + to_string(args.out.spec);
   } else if constexpr (requires { args.act; }) {
     return shape(args.act.x) + " -> " + to_string(args.out.spec);
@@ -66,14 +68,14 @@ std::string_view kernel(const Args&) {
 }
 std::string_view kernel(const GemmArgs& g) {
   return state.inner
-      ->supports_gemm({g.a.format(), g.b.format(), g.y.dtype, g.y.cols, g.a.depth(), g.epilogue})
+      ->supports_gemm({g.a.format(), g.b.format(), g.y.dtype, g.y.cols, g.a.depth(), g.epilogue, g.order})
       .kernel;
 }
 std::string_view kernel(std::span<const GemmArgs> products) {
   return products.empty() ? std::string_view() : kernel(products.front());
 }
-std::string_view kernel(const QuantizeArgs& q) { return state.inner->quantize_kernel(q.out.spec); }
-std::string_view kernel(const DequantizeArgs& q) { return state.inner->quantize_kernel(q.q.spec); }
+std::string_view kernel(const QuantizeArgs& q) { return state.inner->supports_quantize(q.out.spec).kernel; }
+std::string_view kernel(const DequantizeArgs& q) { return state.inner->supports_quantize(q.q.spec).kernel; }
 
 /// Ends the span when the op ends or throws.
 class OpSpan {
@@ -110,8 +112,8 @@ void record(OpTable& table, std::string_view name, SpanKind kind) {
   table.*kMember = Recorded<kMember>::run;
 }
 
-constexpr size_t kOps = 31;  ///< that record_all() wraps
-static_assert(sizeof(OpTable) == sizeof(std::string_view) + (5 + kOps) * sizeof(void*),
+constexpr size_t kOps = 33;  ///< that record_all() wraps
+static_assert(sizeof(OpTable) == sizeof(std::string_view) + (6 + kOps) * sizeof(void*),
               "an op was added: give it a line in record_all()");
 
 void record_all(OpTable& t) {
@@ -132,6 +134,7 @@ void record_all(OpTable& t) {
   record<&T::swiglu>(t, "swiglu", compute);
   record<&T::swiglu_backward>(t, "swiglu_backward", compute);
   record<&T::swiglu_quantize>(t, "swiglu_quantize", compute);
+  record<&T::add_norm_quantize>(t, "add_norm_quantize", compute);
   record<&T::add>(t, "add", compute);
   record<&T::bias_backward>(t, "bias_backward", compute);
   record<&T::route>(t, "route", compute);
@@ -139,6 +142,7 @@ void record_all(OpTable& t) {
   record<&T::router_balance>(t, "router_balance", compute);
   record<&T::dispatch>(t, "dispatch", preparation);
   record<&T::permute>(t, "permute", preparation);
+  record<&T::permute_quantize>(t, "permute_quantize", preparation);
   record<&T::combine>(t, "combine", preparation);
   record<&T::combine_backward>(t, "combine_backward", preparation);
   record<&T::embedding>(t, "embedding", preparation);

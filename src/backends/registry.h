@@ -19,8 +19,11 @@ struct Backend {
 /// All backends, best first.
 [[nodiscard]] const std::vector<Backend>& backends();
 
-/// The table of the backend `name`; "auto" takes the first that runs here. Throws unsupported with the
-/// backend's sentence when it cannot run, not_found for an unknown name.
+/// The table of the backend `name`, which works on the host's memory; "auto" takes the first that does.
+/// Throws unsupported with the backend's sentence when it cannot run or needs the memory of a device,
+/// not_found for an unknown name.
 [[nodiscard]] const OpTable& backend(std::string_view name);
+/// The same for callers that place operands in `OpTable::memory` where a backend has one.
+[[nodiscard]] const OpTable& any_backend(std::string_view name);
 
 }  // namespace minite

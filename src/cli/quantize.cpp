@@ -186,7 +186,7 @@ ordered_json report_json(const Args& args, const QuantSpec& spec, const OpTable&
   ordered_json document = {{"file", args.output},
                            {"spec", to_string(spec)},
                            {"backend", table.name},
-                           {"kernel", table.quantize_kernel(spec)},
+                           {"kernel", table.supports_quantize(spec).kernel},
                            {"tensors", ordered_json::array()},
                            {"copied", ordered_json::array()}};
   for (const TensorReport& report : reports) {
@@ -242,7 +242,7 @@ std::string report_text(const Args& args, const QuantSpec& spec, const OpTable& 
                            io::stored_type(tensor.type).name, shape_text(tensor.shape), reason);
   }
   return fmt::format("{}: {} tensors as {}, by {} {}\n\n", args.output, reports.size(), to_string(spec),
-                     table.name, table.quantize_kernel(spec)) +
+                     table.name, table.supports_quantize(spec).kernel) +
          lines.to_text() + (notes.empty() ? "" : "\n" + notes);
 }
 

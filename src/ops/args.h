@@ -69,12 +69,22 @@ struct QuantizeArgs {
   Noise noise = {};  ///< for Rounding::stochastic
   /// f16: an FP32 x was widened from F16, which conventions with statistics in the weight's dtype follow.
   DType stored = DType::f32;
+  /// [out.rows, out.cols] bf16 or absent: what `out` decodes to without its outer scale, as
+  /// Multiplier::block gives it. Tensor cores multiply these values.
+  TensorView decoded = {};
+};
+
+/// Which scales a decoded code is multiplied with.
+enum class Multiplier : uint8_t {
+  all,    ///< block scale and outer scale, in the convention's order
+  block,  ///< the block scale alone: exact in BF16 for NVFP4 and MXFP4, and for MXFP8 above BF16's subnormals
 };
 
 /// y = D(q), decoded in the convention's order and rounded once to y's dtype.
 struct DequantizeArgs {
   QTensor q;
   TensorView y;  ///< [q.rows, q.cols] bf16 or f32
+  Multiplier multiplier = Multiplier::all;
 };
 
 /// out = q^T, codes, block scales and outer scales: the bytes of quantizing the source along the other way,
@@ -91,6 +101,9 @@ struct Operand {
   QTensor q;         ///< a quantized operand [R, K], or
   TensorView dense;  ///< a dense one: [R, K] (Orientation::rows) or [K, R] (columns)
   Orientation along = Orientation::rows;
+  /// What q decodes to without its outer scale, [R, K] bf16, or absent. A backend may read it in place of
+  /// q's codes; the values are the same, so are the bits of the product.
+  TensorView decoded = {};
 
   static Operand of(const QTensor& t) { return {t, {}, Orientation::rows}; }
   static Operand of(const TensorView& t, Orientation o = Orientation::rows) { return {{}, t, o}; }
@@ -106,6 +119,12 @@ struct Operand {
   }
 };
 
+/// In which order a product adds.
+enum class SumOrder : uint8_t {
+  backend,    ///< the backend's own: the plan says which. On a CPU it is the canonical one
+  canonical,  ///< that of docs/numerics.md: the bits of the reference on every backend
+};
+
 /// What a product does with its previous output.
 enum class Output : uint8_t { overwrite, accumulate };
 
@@ -117,6 +136,7 @@ struct GemmArgs {
   TensorView y;     ///< [M, N]; must not overlap the operands
   Output output = Output::overwrite;
   Epilogue epilogue = Epilogue::minite;  ///< te: both operands are NVFP4 with outer amaxes, y is bf16 or f32
+  SumOrder order = SumOrder::backend;
 };
 
 // --- norm, rope, attention -------------------------------------------------------------------------
@@ -216,6 +236,12 @@ struct NormQuantizeArgs {
 };
 struct SwigluQuantizeArgs {
   SwigluArgs act;
+  QTensor out;
+};
+/// y = a + b rounded once, then its norm, then the codes: add.y is norm.x.
+struct AddNormQuantizeArgs {
+  AddArgs add;
+  NormArgs norm;
   QTensor out;
 };
 

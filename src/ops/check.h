@@ -40,6 +40,12 @@ inline void check_producer(std::string_view op, const QuantSpec& spec) {
   require(spec.rounding == Rounding::nearest && spec.rotation == Rotation::none,
           "{}: {} has sr or rht, which are for gradients and wgrad operands", op, to_string(spec));
 }
+/// Its codes are those of `y`.
+inline void check_codes(std::string_view op, const QTensor& out, const TensorView& y) {
+  require(out.rows == y.rows && out.cols == y.cols, "{}: codes are {}x{}, expected {}x{}", op, out.rows,
+          out.cols, y.rows, y.cols);
+  check_producer(op, out.spec);
+}
 inline void check_scratch(std::string_view op, std::span<std::byte> scratch, int64_t need) {
   if (static_cast<int64_t>(scratch.size()) >= need) return;
   fail(ErrorCode::internal, "{}: needs {} bytes of scratch, the context has {}", op, need, scratch.size());

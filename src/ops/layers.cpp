@@ -30,6 +30,11 @@ void check_kv(std::string_view op, const KvStore& kv, int64_t heads) {
           kv_format(kv.format).name);
 }
 
+void check_add(std::string_view op, const AddArgs& args) {
+  check_shape(op, "a", args.a, args.y.rows, args.y.cols, args.y.dtype);
+  check_shape(op, "b", args.b, args.y.rows, args.y.cols, args.y.dtype);
+}
+
 int64_t max_keys(std::span<const int32_t> pos) {
   return pos.empty() ? 0 : int64_t{*std::max_element(pos.begin(), pos.end())} + 1;
 }
@@ -57,10 +62,7 @@ void norm_backward(const Context& ctx, const NormBackwardArgs& args) {
 
 void norm_quantize(const Context& ctx, const NormQuantizeArgs& args) {
   check_norm("norm_quantize", args.norm);
-  require(args.out.rows == args.norm.x.rows && args.out.cols == args.norm.x.cols,
-          "norm_quantize: codes are {}x{}, expected {}x{}", args.out.rows, args.out.cols, args.norm.x.rows,
-          args.norm.x.cols);
-  check_producer("norm_quantize", args.out.spec);
+  check_codes("norm_quantize", args.out, args.norm.x);
   ctx.table->norm_quantize(args, ctx.exec());
 }
 
@@ -130,17 +132,24 @@ void swiglu_backward(const Context& ctx, const SwigluBackwardArgs& args) {
 
 void swiglu_quantize(const Context& ctx, const SwigluQuantizeArgs& args) {
   check_shape("swiglu_quantize", "x", args.act.x, args.act.y.rows, 2 * args.act.y.cols, args.act.y.dtype);
-  require(args.out.rows == args.act.y.rows && args.out.cols == args.act.y.cols,
-          "swiglu_quantize: codes are {}x{}, expected {}x{}", args.out.rows, args.out.cols, args.act.y.rows,
-          args.act.y.cols);
-  check_producer("swiglu_quantize", args.out.spec);
+  check_codes("swiglu_quantize", args.out, args.act.y);
   ctx.table->swiglu_quantize(args, ctx.exec());
 }
 
 void add(const Context& ctx, const AddArgs& args) {
-  check_shape("add", "a", args.a, args.y.rows, args.y.cols, args.y.dtype);
-  check_shape("add", "b", args.b, args.y.rows, args.y.cols, args.y.dtype);
+  check_add("add", args);
   ctx.table->add(args, ctx.exec());
+}
+
+void add_norm_quantize(const Context& ctx, const AddNormQuantizeArgs& args) {
+  check_add("add_norm_quantize", args.add);
+  check_norm("add_norm_quantize", args.norm);
+  require(args.norm.x.data == args.add.y.data && args.norm.x.rows == args.add.y.rows &&
+              args.norm.x.cols == args.add.y.cols && args.norm.x.stride == args.add.y.stride,
+          "add_norm_quantize: the norm reads {}, expected the sum, {}", shape(args.norm.x),
+          shape(args.add.y));
+  check_codes("add_norm_quantize", args.out, args.norm.y);
+  ctx.table->add_norm_quantize(args, ctx.exec());
 }
 
 void bias_backward(const Context& ctx, const BiasBackwardArgs& args) {

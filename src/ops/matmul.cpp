@@ -22,6 +22,9 @@ void check_operand(std::string_view name, const Operand& x, FormatId planned, in
   require(x.format() == planned || !x.quantized(), "qgemm: {} is {}, planned for {}", name,
           format(x.format()).name, format(planned).name);
   require(x.depth() == depth, "qgemm: {} has K={}, planned for K={}", name, x.depth(), depth);
+  require(x.decoded.empty() || x.quantized(), "qgemm: {} is {} and has decoded values beside it", name,
+          format(x.format()).name);
+  check_optional("qgemm", "decoded", x.decoded, x.rows(), depth, DType::bf16);
 }
 
 /// The reference's epilogue multiplies by amaxes, which both operands must hold.
@@ -48,6 +51,8 @@ void quantize(const Context& ctx, const QuantizeArgs& args) {
           "quantize: {} rotates tokens, so x must be read by columns", to_string(spec));
   check_quantized("quantize", args.out, rows ? args.x.rows : args.x.cols,
                   spec.stored_cols(rows ? args.x.cols : args.x.rows));
+  if (!args.decoded.empty())
+    check_shape("quantize", "decoded", args.decoded, args.out.rows, args.out.cols, DType::bf16);
   ctx.table->quantize(args, ctx.exec());
 }
 
@@ -77,7 +82,9 @@ void gemm(const Context& ctx, const GemmPlan& plan, const GemmArgs& args) {
   check_optional("qgemm", "bias", args.bias, 1, p.n, accumulator(p.y));
   check_scratch("qgemm", ctx.scratch, plan.scratch(args.y.rows, ctx.pool->threads()));
   if (args.y.size() == 0) return;
-  plan.table->gemm(args, ctx.exec());
+  GemmArgs planned = args;
+  planned.order = p.order;
+  plan.table->gemm(planned, ctx.exec());
 }
 
 }  // namespace minite::ops

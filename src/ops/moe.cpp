@@ -52,6 +52,14 @@ void check_replay(std::span<const int32_t> replay, int64_t top_k, int64_t expert
   }
 }
 
+/// Ids in a device's memory are not looked at.
+void check_permute(const Context& ctx, std::string_view op, const PermuteArgs& args) {
+  check_shape(op, "y", args.y, args.y.rows, args.x.cols, args.x.dtype);
+  (void)check_slots(op, args.y.rows, args.x.rows);
+  check_count(op, "slot_of", args.slot_of.size(), args.y.rows);
+  if (ctx.table->memory == nullptr) check_ids(op, "slot_of", args.slot_of, args.y.rows);
+}
+
 }  // namespace
 
 std::string replay_fault(std::span<const int32_t> slots, int64_t experts) {
@@ -119,11 +127,14 @@ void dispatch(const Context& ctx, const DispatchArgs& args) {
 }
 
 void permute(const Context& ctx, const PermuteArgs& args) {
-  check_shape("permute", "y", args.y, args.y.rows, args.x.cols, args.x.dtype);
-  (void)check_slots("permute", args.y.rows, args.x.rows);
-  check_count("permute", "slot_of", args.slot_of.size(), args.y.rows);
-  check_ids("permute", "slot_of", args.slot_of, args.y.rows);
+  check_permute(ctx, "permute", args);
   if (args.y.size() > 0) ctx.table->permute(args, ctx.exec());
+}
+
+void permute_quantize(const Context& ctx, const PermuteQuantizeArgs& args) {
+  check_permute(ctx, "permute_quantize", args.permute);
+  check_codes("permute_quantize", args.out, args.permute.y);
+  if (args.permute.y.size() > 0) ctx.table->permute_quantize(args, ctx.exec());
 }
 
 void combine(const Context& ctx, const CombineArgs& args) {
@@ -176,7 +187,9 @@ void group_gemm(const Context& ctx, const GemmPlan& plan, const GroupGemmArgs& a
                         args.b[static_cast<size_t>(g)],
                         {},
                         args.y.slice_rows(begin, rows),
-                        Output::overwrite});
+                        Output::overwrite,
+                        Epilogue::minite,
+                        plan.problem.order});
     check_product(plan, products.back());
   }
   plan.table->gemms(products, ctx.exec());
@@ -195,7 +208,8 @@ void group_wgrad(const Context& ctx, const GemmPlan& plan, const GroupWgradArgs&
     const Operand &a = args.a[static_cast<size_t>(g)], &b = args.b[static_cast<size_t>(g)];
     if (a.depth() == 0) continue;
     require(a.rows() == n, "group_wgrad: a of group {} has {} rows, expected {}", g, a.rows(), n);
-    products.push_back({a, b, {}, args.y.slice_rows(g * n, n), Output::accumulate});
+    products.push_back(
+        {a, b, {}, args.y.slice_rows(g * n, n), Output::accumulate, Epilogue::minite, plan.problem.order});
     check_product(plan, products.back());
   }
   plan.table->gemms(products, ctx.exec());

@@ -70,6 +70,12 @@ struct PermuteArgs {
   TensorView y;                      ///< [R,D]
 };
 
+/// The rows of x that a group of experts reads, and their codes. `y` is always written.
+struct PermuteQuantizeArgs {
+  PermuteArgs permute;
+  QTensor out;  ///< [R,D]
+};
+
 /// y[t] = sum over slots of weight * x[packed row of the slot]: ascending fma chain, rounded once. Without
 /// weights it is the gradient of permute.
 struct CombineArgs {

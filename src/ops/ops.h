@@ -22,6 +22,7 @@ void attention_backward(const Context& ctx, const AttentionBackwardArgs& args);
 void swiglu(const Context& ctx, const SwigluArgs& args);
 void swiglu_backward(const Context& ctx, const SwigluBackwardArgs& args);
 void swiglu_quantize(const Context& ctx, const SwigluQuantizeArgs& args);
+void add_norm_quantize(const Context& ctx, const AddNormQuantizeArgs& args);
 void add(const Context& ctx, const AddArgs& args);
 void bias_backward(const Context& ctx, const BiasBackwardArgs& args);
 
@@ -32,6 +33,7 @@ void route_backward(const Context& ctx, const RouteBackwardArgs& args);
 double router_balance(const Context& ctx, const TensorView& prob, const Groups& groups);
 void dispatch(const Context& ctx, const DispatchArgs& args);
 void permute(const Context& ctx, const PermuteArgs& args);
+void permute_quantize(const Context& ctx, const PermuteQuantizeArgs& args);
 void combine(const Context& ctx, const CombineArgs& args);
 void combine_backward(const Context& ctx, const CombineBackwardArgs& args);
 void group_quantize(const Context& ctx, const GroupQuantizeArgs& args);

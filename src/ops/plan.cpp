@@ -38,6 +38,10 @@ std::string to_string(const GemmPlan& plan) {
 GemmPlan plan_gemm(const OpTable& table, const GemmProblem& problem, const Policy& policy,
                    std::string_view who) {
   GemmPlan plan{problem, &table, table.supports_gemm(problem)};
+  if (policy.kind == Policy::Kind::exact && plan.support.kernel != policy.kernel) {
+    plan.problem.order = SumOrder::canonical;
+    plan.support = table.supports_gemm(plan.problem);
+  }
   if (!plan.support.ok)
     fail(ErrorCode::unsupported, "{}: backend {}: {}", who, table.name, plan.support.reason);
   if (policy.kind == Policy::Kind::batch_invariant && !plan.support.row_invariant) {

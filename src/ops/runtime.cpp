@@ -123,7 +123,10 @@ std::string describe_quantize(Runtime& runtime, const QuantSpec& spec) {
   spec.validate();
   require(spec.quantized(), "describe_quantize: {} has no codes", to_string(spec));
   const OpTable& table = runtime.state().table;
-  return fmt::format("{} {}: {}", table.name, table.quantize_kernel(spec), to_string(spec));
+  const Support support = table.supports_quantize(spec);
+  if (!support.ok)
+    fail(ErrorCode::unsupported, "describe_quantize: backend {}: {}", table.name, support.reason);
+  return fmt::format("{} {}: {}", table.name, support.kernel, to_string(spec));
 }
 std::string describe_qgemm(Runtime& runtime, FormatId a, FormatId b, DType y, int64_t n, int64_t k) {
   return to_string(plan_gemm(runtime.state().table, {a, b, y, n, k}, Policy{}, "qgemm"));

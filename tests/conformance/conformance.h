@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <map>
 
 #include "backends/op_table.h"
 #include "conformance/workspace.h"
@@ -15,33 +16,43 @@ struct Trial {
   Workspace& space;
   const OpTable& op;
   ThreadPool& pool;
-  std::vector<std::byte> memory{};
 
   /// Resources with `bytes` of poisoned scratch, 64-byte aligned.
-  Exec exec(int64_t bytes = 0) {
-    memory.assign(static_cast<size_t>(bytes) + 64, std::byte{0xFF});
-    const auto skip = (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
-    return {&pool, std::span(memory).subspan(skip, static_cast<size_t>(bytes))};
-  }
+  Exec exec(int64_t bytes = 0) { return {&pool, space.scratch(bytes), nullptr}; }
 };
 using Case = std::function<void(Trial&)>;
 
-/// A suite that runs once for each vector level; it skips on processors that lack it.
+/// A suite that runs once for each vector level, or on a device; it skips on machines that lack it.
 class Level : public testing::TestWithParam<const char*> {
  protected:
   void SetUp() override;
-  /// Expects the same bytes from the reference and the level.
-  void check(const std::string& what, const Case& body) const;
+  /// Expects the same bytes from the reference and the level. A refusal (unsupported) counts as such and must
+  /// have touched nothing.
+  void check(const std::string& what, const Case& body);
+  /// What was refused, and why, by sentence.
+  [[nodiscard]] const std::map<std::string, int64_t>& refusals() const { return refusals_; }
+  [[nodiscard]] int64_t compared() const { return compared_; }
 
  private:
+  void compare(const std::string& what, const Case& body, const Workspace& expected, ThreadPool& pool);
+
   const OpTable* op_ = nullptr;
+  std::map<std::string, int64_t> refusals_;
+  int64_t compared_ = 0;
 };
 
 inline constexpr std::array<DType, 2> kStorage = {DType::bf16, DType::f32};
 
+// The same cases are compiled twice: for the vector levels, and with MINITE_ON_DEVICE for a device.
+#ifdef MINITE_ON_DEVICE
+#define MINITE_LEVELS_OF(Suite, ...)                             \
+  INSTANTIATE_TEST_SUITE_P(Cuda, Suite, testing::Values("cuda"), \
+                           [](const auto& level) { return std::string(level.param); })
+#else
 #define MINITE_LEVELS_OF(Suite, ...)                                  \
   INSTANTIATE_TEST_SUITE_P(Simd, Suite, testing::Values(__VA_ARGS__), \
                            [](const auto& level) { return std::string(level.param); })
+#endif
 #define MINITE_LEVELS(Suite) MINITE_LEVELS_OF(Suite, "avx2", "avx512")
 
 }  // namespace minite::conformance

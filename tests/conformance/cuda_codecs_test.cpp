@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "backends/cuda/codecs_check.h"
+#include "backends/cuda/device.h"
 #include "core/philox.h"
 #include "formats/codecs.h"
 #include "minite/tensor.h"
@@ -15,7 +16,7 @@ namespace {
 class CudaCodecs : public ::testing::Test {
  protected:
   void SetUp() override {
-    const std::string problem = cuda::device_problem();
+    const std::string problem = cuda::device().problem;
     if (!problem.empty()) GTEST_SKIP() << problem;
   }
 };
@@ -81,7 +82,7 @@ TEST_F(CudaCodecs, PhiloxGivesTheSameWords) {
 }
 
 TEST_F(CudaCodecs, HoppersInstructionAgreesWithE4M3) {
-  if (cuda::device_architecture() != 90) GTEST_SKIP() << "device 0 is not sm_90";
+  if (cuda::device().architecture != 90) GTEST_SKIP() << "device 0 is not sm_90";
   const std::vector<float> values = interesting_values();
   const std::vector<uint8_t> device = cuda::sm90::convert_e4m3(values);
   for (size_t i = 0; i < values.size(); ++i) {
@@ -94,7 +95,7 @@ TEST_F(CudaCodecs, HoppersInstructionAgreesWithE4M3) {
 }
 
 TEST_F(CudaCodecs, BlackwellsInstructionAgreesWithE2M1) {
-  if (cuda::device_architecture() != 100) GTEST_SKIP() << "device 0 is not sm_100";
+  if (cuda::device().architecture != 100) GTEST_SKIP() << "device 0 is not sm_100";
   const std::vector<float> values = interesting_values();
   const std::vector<uint8_t> device = cuda::sm100::convert_e2m1(values);
   for (size_t i = 0; i < values.size(); ++i) {

@@ -89,14 +89,28 @@ float Workspace::value(Fill fill) {
   return normal;
 }
 
-std::byte* Workspace::add(const char* name, Kind kind, int64_t width, int64_t elements, int64_t size) {
-  Buffer buffer{name, kind, width,
-                std::vector<std::byte>(2 * kGuard + 64 + static_cast<size_t>(elements * size), kPoison), 0};
+std::shared_ptr<std::byte> host_bytes(int64_t bytes) {
+  return {new std::byte[static_cast<size_t>(bytes)], [](const std::byte* p) { delete[] p; }};
+}
+
+Workspace::Buffer Workspace::poisoned(const char* name, Kind kind, int64_t width, int64_t bytes) const {
+  const size_t size = 2 * kGuard + 64 + static_cast<size_t>(bytes);
+  Buffer buffer{name, kind, width, allocate_(static_cast<int64_t>(size)), size, 0};
+  std::memset(buffer.bytes.get(), static_cast<int>(kPoison), size);
   // Data at a 64-byte boundary, as in the engine.
-  const auto address = reinterpret_cast<uintptr_t>(buffer.bytes.data()) + kGuard;
+  const auto address = reinterpret_cast<uintptr_t>(buffer.bytes.get()) + kGuard;
   buffer.offset = kGuard + (64 - address % 64) % 64;
-  buffers_.push_back(std::move(buffer));
-  return buffers_.back().bytes.data() + buffers_.back().offset;
+  return buffer;
+}
+
+std::byte* Workspace::add(const char* name, Kind kind, int64_t width, int64_t elements, int64_t size) {
+  buffers_.push_back(poisoned(name, kind, width, elements * size));
+  return buffers_.back().bytes.get() + buffers_.back().offset;
+}
+
+std::span<std::byte> Workspace::scratch(int64_t bytes) {
+  scratch_.push_back(poisoned("scratch", Kind::bytes, 1, bytes));
+  return {scratch_.back().bytes.get() + scratch_.back().offset, static_cast<size_t>(bytes)};
 }
 
 TensorView Workspace::output(const char* name, DType dtype, int64_t rows, int64_t cols, int64_t extra) {
@@ -164,14 +178,13 @@ std::string Workspace::difference(const Workspace& other) const {
   for (size_t b = 0; b < buffers_.size(); ++b) {
     const Buffer& x = buffers_[b];
     const Buffer& y = other.buffers_[b];
-    const size_t data = x.bytes.size() - x.offset, mine = x.offset, theirs = y.offset;
     // The 64 spare bytes leave the same amount behind both.
-    const size_t n = std::min(data, y.bytes.size() - theirs);
+    const size_t n = std::min(x.size - x.offset, y.size - y.offset);
     static constexpr std::array<int, 4> kSize = {8, 4, 2, 1};
     const int size = kSize[static_cast<size_t>(x.kind)];
     for (auto i = -static_cast<int64_t>(kGuard) / size; i < static_cast<int64_t>(n) / size; ++i) {
-      const std::byte* p = x.bytes.data() + static_cast<int64_t>(mine) + i * size;
-      const std::byte* q = y.bytes.data() + static_cast<int64_t>(theirs) + i * size;
+      const std::byte* p = x.data() + i * size;
+      const std::byte* q = y.data() + i * size;
       if (std::memcmp(p, q, static_cast<size_t>(size)) == 0) continue;
       const Shown want = show(size, x.kind != Kind::bytes, p), got = show(size, x.kind != Kind::bytes, q);
       if (want.nan && got.nan) continue;

@@ -4,6 +4,7 @@
 // included, must be equal.
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,9 +25,14 @@ enum class Fill : uint8_t {
   positive,  ///< normal magnitudes
 };
 
+/// Where buffers come from; the bytes live as long as the pointer.
+using Allocate = std::shared_ptr<std::byte> (*)(int64_t bytes);
+std::shared_ptr<std::byte> host_bytes(int64_t bytes);
+
 class Workspace {
  public:
-  explicit Workspace(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 1) {}
+  explicit Workspace(uint64_t seed, Allocate allocate = host_bytes)
+      : state_(seed * 0x9E3779B97F4A7C15u + 1), allocate_(allocate) {}
 
   /// A filled matrix whose rows are cols + extra elements apart; padding is poison.
   TensorView input(const char* name, DType dtype, int64_t rows, int64_t cols, Fill fill = Fill::normal,
@@ -38,6 +44,8 @@ class Workspace {
   std::span<int32_t> ints(const char* name, std::vector<int32_t> values);
   std::span<uint64_t> words(const char* name, std::vector<uint64_t> values);
   double* number(const char* name);
+  /// Poison that no comparison looks at, 64-byte aligned.
+  std::span<std::byte> scratch(int64_t bytes);
 
   /// A uniform 64-bit word; the same sequence for the same seed.
   uint64_t next();
@@ -54,14 +62,18 @@ class Workspace {
     std::string name;
     Kind kind;
     int64_t width;  ///< elements a row, for the coordinate
-    std::vector<std::byte> bytes;
-    size_t offset;  ///< of the first element
+    std::shared_ptr<std::byte> bytes;
+    size_t size, offset;  ///< of the memory; of the first element in it
+    [[nodiscard]] const std::byte* data() const { return bytes.get() + offset; }
   };
+  Buffer poisoned(const char* name, Kind kind, int64_t width, int64_t bytes) const;
   std::byte* add(const char* name, Kind kind, int64_t width, int64_t elements, int64_t size);
   float value(Fill fill);
 
   uint64_t state_;
+  Allocate allocate_;
   std::vector<Buffer> buffers_;
+  std::vector<Buffer> scratch_;
 };
 
 }  // namespace minite::conformance

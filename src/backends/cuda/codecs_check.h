@@ -5,15 +5,9 @@
 #include <array>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
 namespace minite::cuda {
-
-/// Why no device can be used, "" when device 0 can. Never throws.
-[[nodiscard]] std::string device_problem();
-/// Compute capability of device 0 as 90, 100, ...
-[[nodiscard]] int device_architecture();
 
 /// Decoded value, FP32, of every (E2M1 code, E4M3 scale byte) under the outer amax `amax`, convention te:
 /// q * fl(fl(d * A) * fl(1/2688)). Element scale * 16 + code; 4096 elements.

@@ -101,8 +101,8 @@ void quantize_nvfp4(const QuantizeArgs& args) {
 
 void quantize(const QuantizeArgs& args) {
   const QuantSpec& spec = args.out.spec;
-  if (spec.format == FormatId::nvfp4 && !by_rule(spec)) return quantize_nvfp4(args);
-  quantize_by_rule(args);
+  spec.format == FormatId::nvfp4 && !by_rule(spec) ? quantize_nvfp4(args) : quantize_by_rule(args);
+  if (!args.decoded.empty()) dequantize({args.out, args.decoded, Multiplier::block});
 }
 
 void dequantize_rows(const DequantizeArgs& args, int64_t begin, int64_t end) {
@@ -110,7 +110,7 @@ void dequantize_rows(const DequantizeArgs& args, int64_t begin, int64_t end) {
   for (int64_t r = begin; r < end; ++r) {
     const DecodeRow row(q, r);
     for (int64_t c = 0; c < q.cols; ++c) {
-      const float value = row.value(c);
+      const float value = args.multiplier == Multiplier::all ? row.value(c) : decode_element(q, r, c);
       if (args.y.dtype == DType::bf16) {
         args.y.row<bf16>(r)[c] = bf16(value);
       } else {

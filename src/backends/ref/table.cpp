@@ -30,6 +30,14 @@ void swiglu_quantize(const SwigluQuantizeArgs& args, const Exec&) {
   with_type(args.act.x.dtype, [&](auto tag) { swiglu<decltype(tag)>(args.act); });
   quantize({args.act.y, Orientation::rows, args.out, {}});
 }
+void add_norm_quantize(const AddNormQuantizeArgs& args, const Exec& exec) {
+  with_type(args.add.y.dtype, [&](auto tag) { add<decltype(tag)>(args.add); });
+  norm_quantize({args.norm, args.out}, exec);
+}
+void permute_quantize(const PermuteQuantizeArgs& args, const Exec&) {
+  with_type(args.permute.y.dtype, [&](auto tag) { permute<decltype(tag)>(args.permute); });
+  quantize({args.permute.y, Orientation::rows, args.out, {}});
+}
 
 // clang-format off
 #define MINITE_TYPED(op, Args, field) \
@@ -40,7 +48,7 @@ void swiglu_quantize(const SwigluQuantizeArgs& args, const Exec&) {
 constexpr OpTable kTable = {
     .name = "ref",
     .supports_gemm = supports_gemm,
-    .quantize_kernel = [](const QuantSpec&) { return std::string_view("ref_quantize"); },
+    .supports_quantize = [](const QuantSpec&) { return Support{true, "ref_quantize", {}, true, {}}; },
     .gemm_scratch = gemm_scratch,
     .choose_scratch = [](int64_t vocab, int) { return choose_scratch(vocab); },
     .attention_scratch = attention_scratch,
@@ -59,6 +67,7 @@ constexpr OpTable kTable = {
     .swiglu = MINITE_TYPED(swiglu, SwigluArgs, x),
     .swiglu_backward = MINITE_TYPED(swiglu_backward, SwigluBackwardArgs, x),
     .swiglu_quantize = swiglu_quantize,
+    .add_norm_quantize = add_norm_quantize,
     .add = MINITE_TYPED(add, AddArgs, y),
     .bias_backward = MINITE_TYPED(bias_backward, BiasBackwardArgs, dy),
     .route = [](const RouteArgs& args, const Exec&) {
@@ -72,6 +81,7 @@ constexpr OpTable kTable = {
     .router_balance = [](const RouterBalanceArgs& args, const Exec&) { router_balance(args); },
     .dispatch = [](const DispatchArgs& args, const Exec&) { dispatch(args); },
     .permute = MINITE_TYPED(permute, PermuteArgs, y),
+    .permute_quantize = permute_quantize,
     .combine = MINITE_TYPED(combine, CombineArgs, y),
     .combine_backward = MINITE_TYPED(combine_backward, CombineBackwardArgs, dx),
     .embedding = MINITE_TYPED(embedding, EmbeddingArgs, y),

@@ -5,7 +5,7 @@
 namespace minite::simd::MINITE_ISA {
 
 Support supports_gemm(const GemmProblem& problem);
-std::string_view quantize_kernel(const QuantSpec& spec);
+Support supports_quantize(const QuantSpec& spec);
 int64_t gemm_scratch(const GemmProblem& problem, int64_t m, int threads);
 int64_t choose_scratch(int64_t vocab, int threads);
 int64_t attention_scratch(int64_t max_keys, int64_t head_dim, int threads);
@@ -25,6 +25,7 @@ void attention_backward(const AttentionBackwardArgs&, const Exec&);
 void swiglu(const SwigluArgs&, const Exec&);
 void swiglu_backward(const SwigluBackwardArgs&, const Exec&);
 void swiglu_quantize(const SwigluQuantizeArgs&, const Exec&);
+void add_norm_quantize(const AddNormQuantizeArgs&, const Exec&);
 void add(const AddArgs&, const Exec&);
 void bias_backward(const BiasBackwardArgs&, const Exec&);
 void route(const RouteArgs&, const Exec&);
@@ -32,6 +33,7 @@ void route_backward(const RouteBackwardArgs&, const Exec&);
 void router_balance(const RouterBalanceArgs&, const Exec&);
 void dispatch(const DispatchArgs&, const Exec&);
 void permute(const PermuteArgs&, const Exec&);
+void permute_quantize(const PermuteQuantizeArgs&, const Exec&);
 void combine(const CombineArgs&, const Exec&);
 void combine_backward(const CombineBackwardArgs&, const Exec&);
 void embedding(const EmbeddingArgs&, const Exec&);

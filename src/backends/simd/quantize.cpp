@@ -74,18 +74,20 @@ MINITE_INLINE void dequantize_row(const QTensor& q, int64_t r, T* y) {
 
 }  // namespace
 
-std::string_view quantize_kernel(const QuantSpec& spec) {
-  return in_lanes(spec) ? "quantize_lanes" : "quantize_reference_rows";
+Support supports_quantize(const QuantSpec& spec) {
+  return {true, in_lanes(spec) ? "quantize_lanes" : "quantize_reference_rows", {}, true, {}};
 }
 
 void quantize(const QuantizeArgs& args, const Exec& exec) {
   with_type("quantize", args.x.dtype, [&](auto tag) { quantize_typed<decltype(tag)>(args, exec); });
+  if (!args.decoded.empty()) dequantize({args.out, args.decoded, Multiplier::block}, exec);
 }
 
 void dequantize(const DequantizeArgs& args, const Exec& exec) {
   with_type("dequantize", args.y.dtype, [&](auto tag) {
     for_rows(exec, args.q.rows, args.q.cols, [&](int64_t begin, int64_t end) {
-      if (!in_lanes(args.q.spec)) return ref::dequantize_rows(args, begin, end);
+      if (!in_lanes(args.q.spec) || args.multiplier == Multiplier::block)
+        return ref::dequantize_rows(args, begin, end);
       for (int64_t r = begin; r < end; ++r) dequantize_row(args.q, r, args.y.row<decltype(tag)>(r));
     });
   });
@@ -122,6 +124,16 @@ void swiglu_quantize(const SwigluQuantizeArgs& args, const Exec& exec) {
       }
     });
   });
+}
+
+void add_norm_quantize(const AddNormQuantizeArgs& args, const Exec& exec) {
+  add(args.add, exec);
+  norm_quantize({args.norm, args.out}, exec);
+}
+
+void permute_quantize(const PermuteQuantizeArgs& args, const Exec& exec) {
+  permute(args.permute, exec);
+  quantize({args.permute.y, Orientation::rows, args.out, {}}, exec);
 }
 
 }  // namespace minite::simd::MINITE_ISA

@@ -40,21 +40,6 @@ __global__ void philox_kernel(uint64_t key, uint64_t count, std::array<uint32_t,
 
 }  // namespace
 
-std::string device_problem() {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error != cudaSuccess) return std::string("no CUDA device: ") + cudaGetErrorString(error);
-  return count > 0 ? "" : "no CUDA device";
-}
-
-int device_architecture() {
-  int major = 0;
-  int minor = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), "cudaDeviceGetAttribute");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0), "cudaDeviceGetAttribute");
-  return 10 * major + minor;
-}
-
 std::vector<float> decode_nvfp4(float amax) {
   const DeviceArray<float> out(4096);
   decode_kernel<<<4096 / kThreads, kThreads>>>(amax, out.data());

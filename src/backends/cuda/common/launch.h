@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/cuda/error.h"
+#include "backends/op_table.h"
 
 namespace minite::cuda {
 
@@ -17,6 +18,8 @@ inline void check(cudaError_t error, const char* what) {
                       error == cudaErrorNoKernelImageForDevice;
   fail_cuda(absent, what, cudaGetErrorName(error), cudaGetErrorString(error));
 }
+
+inline cudaStream_t stream_of(const Exec& exec) { return static_cast<cudaStream_t>(exec.stream); }
 
 /// An array on the device, freed with its owner.
 template <class T>
