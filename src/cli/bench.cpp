@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "cli/bench/device.h"
 #include "cli/bench/learner.h"
 #include "cli/output.h"
 #include "cli/verb.h"
@@ -18,6 +19,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr const char* kWhat[] = {"kernels", "learner"};
+constexpr const char* kDevices[] = {"cpu", "cuda"};
 
 struct BenchArgs {
   std::string what = "kernels", device = "cpu";
@@ -100,14 +102,16 @@ ordered_json to_json(const BenchTable& table, const CpuInfo& cpu, int rounds) {
 }
 
 int bench(const BenchArgs& args) {
-  if (args.device != "cpu")
-    fail(ErrorCode::unsupported, "bench --device {}: kernels of this build run on cpu only", args.device);
+  const bool on_device = args.device != kDevices[0];
   const auto progress = [](const std::string& name) {
     std::fprintf(stderr, "minite bench: %s\n", name.c_str());
   };
   const bool learner = args.what == kWhat[1];
-  const BenchTable table =
-      learner ? bench_learner(args.options, progress) : bench_kernels(args.options, progress);
+  if (on_device && learner)
+    fail(ErrorCode::unsupported, "bench learner --device {}: no learner runs on a device yet", args.device);
+  const BenchTable table = on_device ? bench_device(args.options, progress)
+                           : learner ? bench_learner(args.options, progress)
+                                     : bench_kernels(args.options, progress);
   if (args.style == ReportStyle::json) {
     print_json(to_json(table, cpu_info(), args.options.rounds));
   } else {
@@ -128,7 +132,10 @@ std::function<int()> add_bench(CLI::App& app) {
                  "What to measure: kernels, or learner: what probes and profiles cost a step")
       ->required()
       ->check(CLI::IsMember({kWhat[0], kWhat[1]}));
-  app.add_option("--device", args->device, "cpu")->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--device", args->device, "Whose kernels: cpu or cuda")
+      ->check(CLI::IsMember({kDevices[0], kDevices[1]}));
+  app.add_option("--cublas", args->options.rivals.cublas_file,
+                 "libcublas.so to compare the device with; without it, where the loader looks");
   app.add_option("--filter", args->options.filter, "Regular expression that names of rows must contain");
   app.add_option("--threads", args->options.threads, "Threads of both sides; 0: one a hardware thread")
       ->check(CLI::Range(0, 1024));

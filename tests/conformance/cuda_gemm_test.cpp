@@ -155,9 +155,10 @@ std::string first_difference(const Values& x, const Values& y) {
 struct Size {
   int64_t m, n, k;
 };
-constexpr Size kSizes[] = {{1, 16, 128},   {5, 33, 272},     {17, 1, 64},      {64, 256, 512},
-                           {65, 200, 100}, {128, 192, 1024}, {129, 385, 1152}, {300, 130, 2176},
-                           {3, 520, 2100}, {1, 8200, 256},   {70, 8192, 192},  {33, 64, 1}};
+constexpr Size kSizes[] = {{1, 16, 128},    {5, 33, 272},     {17, 1, 64},      {64, 256, 512},
+                           {65, 200, 100},  {128, 192, 1024}, {129, 385, 1152}, {300, 130, 2176},
+                           {3, 520, 2100},  {1, 8200, 256},   {70, 8192, 192},  {200, 8300, 320},
+                           {90, 140, 2112}, {33, 64, 1}};
 
 TEST_F(CudaGemm, IsCloseToFp64) {
   for (const auto& [m, n, k] : kSizes) {
@@ -200,7 +201,8 @@ TEST_F(CudaGemm, ARowsBitsDependOnThatRowAlone) {
   struct Case {
     int64_t n, k;
   };
-  for (const auto& [n, k] : {Case{48, 512}, Case{130, 1152}, Case{200, 3072}, Case{8208, 384}}) {
+  for (const auto& [n, k] :
+       {Case{48, 512}, Case{130, 1152}, Case{200, 3072}, Case{8208, 384}, Case{136, 1088}}) {
     for (const Fill fill : {Fill::normal, Fill::ties}) {
       const Matrix weights = quantized("w", nvfp4(OuterScale::tensor), n, k, fill);
       const Matrix a4 = quantized("a4", nvfp4(OuterScale::row), kRows, k, fill),

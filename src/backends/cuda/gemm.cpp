@@ -10,6 +10,7 @@
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/sm90/chunks.h"
 #include "backends/cuda/sm90/gemm_few.h"
+#include "backends/cuda/sm90/gemm_packed.h"
 #include "backends/cuda/sm90/tensor_map.h"
 
 namespace minite::cuda {
@@ -81,16 +82,27 @@ bool aligned(const void* p, int64_t stride, int64_t to) {
   return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(to) == 0 && stride % to == 0;
 }
 
-/// Whether few rows of a can meet the packed codes of b.
-bool few(const GemmArgs& args) {
+/// Which kernel reads the operands of a product on the tensor cores.
+enum class Path : uint8_t {
+  few,     ///< packed weights, few rows: a warp a chunk
+  packed,  ///< packed weights, many rows: decoded in the kernel
+  many,    ///< both operands in BF16
+};
+
+/// The bits are the same on every path; what decides is time.
+Path path_of(const GemmArgs& args) {
   const QTensor& w = args.b.q;
-  return args.y.rows <= sm90::kFewTokens && args.b.format() == FormatId::nvfp4 &&
-         args.a.depth() % sm90::kFewDepth == 0 && aligned(w.codes, w.code_stride(), 16) &&
-         aligned(w.block_scales, w.scale_stride(), 8) &&
-         (args.a.quantized() || args.a.along == Orientation::rows);
+  const int64_t m = args.y.rows, n = args.y.cols, k = args.a.depth();
+  if (args.b.format() != FormatId::nvfp4 || !aligned(w.codes, w.code_stride(), 16)) return Path::many;
+  if (!args.a.quantized() && args.a.along == Orientation::columns) return Path::many;
+  // Few columns make few tiles: then warps, which share a tile's chunks, are faster up to more rows.
+  const int64_t most = n >= sm90::kWide ? sm90::kFewTokens / 4 : sm90::kFewTokens;
+  if (m <= most && k % sm90::kFewDepth == 0 && aligned(w.block_scales, w.scale_stride(), 8)) return Path::few;
+  const bool fits = k % sm90::kPackedDepth == 0 && aligned(w.block_scales, w.scale_stride(), 4);
+  return fits && args.b.decoded.empty() ? Path::packed : Path::many;
 }
 
-void run_few(const GemmArgs& args, Scratch& scratch, const Exec& exec) {
+void run_packed(const GemmArgs& args, Path path, Scratch& scratch, const Exec& exec) {
   const Prepared a = prepare(args.a, "a", scratch, exec);
   const QTensor& w = args.b.q;
   const sm90::FewOperands operands{.codes = w.codes,
@@ -100,6 +112,8 @@ void run_few(const GemmArgs& args, Scratch& scratch, const Exec& exec) {
                                    .unsigned_scales = w.spec.convention == Convention::ggml,
                                    .x = a.view.as<const uint16_t>(),
                                    .x_stride = a.view.stride};
+  if (path == Path::packed)
+    return sm90::gemm_packed(operands, a.view, args.y.cols, device_epilogue(args), exec.stream);
   sm90::gemm_few(operands, args.y.rows, args.y.cols, args.a.depth(), device_epilogue(args), exec.stream);
 }
 
@@ -163,7 +177,8 @@ void gemm(const GemmArgs& args, const Exec& exec) {
   (void)device_operand(args.a);  // refuses what has no device code
   (void)device_operand(args.b);
   Scratch scratch(exec.scratch);
-  few(args) ? run_few(args, scratch, exec) : run_many(args, scratch, exec);
+  const Path path = path_of(args);
+  path == Path::many ? run_many(args, scratch, exec) : run_packed(args, path, scratch, exec);
 }
 
 void gemms(std::span<const GemmArgs> products, const Exec& exec) {

@@ -20,15 +20,18 @@ enum class RivalId : uint8_t {
   openblas_f32,
   onednn_f32,
   onednn_bf16,
-  ggml_nvfp4
+  ggml_nvfp4,
+  cublas_bf16
 };
-/// "-", "read bandwidth", "bare step", "OpenBLAS f32", "oneDNN f32", "oneDNN bf16", "ggml NVFP4".
+/// "-", "read bandwidth", "bare step", "OpenBLAS f32", "oneDNN f32", "oneDNN bf16", "ggml NVFP4", "cuBLAS
+/// BF16".
 [[nodiscard]] std::string_view rival_name(RivalId id);
 [[nodiscard]] constexpr bool is_library(RivalId id) { return id >= RivalId::openblas_f32; }
 
 struct RivalOptions {
   bool none = false;        ///< open no library
   std::string ggml_folder;  ///< where ggml's libraries are; empty: where the loader looks
+  std::string cublas_file;  ///< cuBLAS; empty: where the loader looks
 };
 
 /// Opens each library when a row first asks for it.

@@ -6,22 +6,17 @@
 // for another warp. Decoding, for rows g and g + 8 and the block of one k16 step: lane t takes bytes b and b
 // + 2 (b = t % 2) of word t / 2 of the block, so a pair of codes in one register lies 4 apart, and the
 // tokens' values are paired in the same way. (Which of the 16 k of an instruction is which changes no bit of
-// its sum.) A code becomes BF16 by moving its sign to bit 15 and its other bits to 8..6, which makes it code
-// * 2^-126; the block scale comes as d * 2^118. Their product is exact and 2^-8 too small, the epilogue
-// multiplies the sum by 2^8. So the bits are those of the other kernels as long as no product of a weight and
-// a token's value is below 2^-118.
+// its sum.)
 #include "backends/cuda/common/launch.h"
 #include "backends/cuda/sm90/chunks.h"
+#include "backends/cuda/sm90/decode.h"
 #include "backends/cuda/sm90/gemm_few.h"
-#include "backends/cuda/sm90/mma.h"
-#include "formats/codecs.h"
 
 namespace minite::cuda::sm90 {
 namespace {
 
 constexpr int kRows = 16, kWindow = 128, kStages = 4;
 constexpr int kPitch = 80;  ///< bytes between rows of codes: 16-byte reads of 8 rows fall on all banks once
-constexpr float kGain = 256.0f, kScaleGain = 0x1p118f;
 
 /// One window of one warp.
 struct Stage {
@@ -39,22 +34,6 @@ struct FewShape {
   int chunk, chunks;
   int tiles;  ///< row tiles of a block; 1 where a block holds all chunks of a tile
 };
-
-/// Two FP32 of two E4M3 bytes by the processor's own conversion; NaN stays NaN.
-__device__ inline float2 scales_of(uint32_t bytes) {
-  uint32_t halves = 0;
-  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<uint16_t>(bytes)));
-  float low = 0, high = 0;
-  asm("{ .reg .f16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b; }"
-      : "=f"(low), "=f"(high)
-      : "r"(halves));
-  return {low, high};
-}
-/// ggml's bytes have no sign, and 0x7F is 0.
-__device__ inline uint32_t without_sign(uint32_t bytes) {
-  const uint32_t plain = bytes & 0x7F7F7F7Fu;
-  return plain & ~__vcmpeq4(plain, 0x7F7F7F7Fu);
-}
 
 template <int kTiles>
 class Worker {
@@ -98,21 +77,13 @@ class Worker {
   /// Lane l turns 4 scales of row l / 2 into factors.
   __device__ void convert_scales(const Stage& from) {
     const int r = lane_ / 2, first = lane_ % 2 * 4;
-    uint32_t bytes = *reinterpret_cast<const uint32_t*>(from.scales + r * 8 + first);
-    if (in_.unsigned_scales) bytes = without_sign(bytes);
-    const float2 low = scales_of(bytes & 0xFFFFu), high = scales_of(bytes >> 16);
+    const uint32_t bytes = *reinterpret_cast<const uint32_t*>(from.scales + r * 8 + first);
+    const float2 low = scale_pair(bytes & 0xFFFFu, in_.unsigned_scales),
+                 high = scale_pair(bytes >> 16, in_.unsigned_scales);
     *reinterpret_cast<uint4*>(&ring_.factor[r][first]) = {
         pair_of(low.x * kScaleGain), pair_of(low.y * kScaleGain), pair_of(high.x * kScaleGain),
         pair_of(high.y * kScaleGain)};
   }
-
-  /// Codes whose bytes are in r[15:8] and r[31:24], times the factor: low nibbles to `low`, high to `high`.
-  static __device__ void decode(uint32_t r, uint32_t factor, uint32_t& low, uint32_t& high) {
-    constexpr uint32_t kSign = 0x80008000u, kMagnitude = 0x01C001C0u;
-    high = multiply_pairs((r & kSign) | (r >> 6 & kMagnitude), factor);
-    low = multiply_pairs((r << 4 & kSign) | (r >> 2 & kMagnitude), factor);
-  }
-
   __device__ void multiply(const Stage& from, int k, float (&d)[kTiles][4]) {
     const int g = lane_ / 4, t = lane_ % 4;
     // Bytes b and b + 2 of word t / 2 go to bytes 1 and 3.
@@ -129,10 +100,10 @@ class Worker {
       for (int half = 0; half < 2; ++half) {
         const int step = 2 * pair + half;
         uint32_t a[4];
-        decode(__byte_perm(half == 0 ? top.x : top.z, half == 0 ? top.y : top.w, pick), upper[step], a[0],
-               a[2]);
-        decode(__byte_perm(half == 0 ? bottom.x : bottom.z, half == 0 ? bottom.y : bottom.w, pick),
-               lower[step], a[1], a[3]);
+        decode_pairs(__byte_perm(half == 0 ? top.x : top.z, half == 0 ? top.y : top.w, pick), upper[step],
+                     a[0], a[2]);
+        decode_pairs(__byte_perm(half == 0 ? bottom.x : bottom.z, half == 0 ? bottom.y : bottom.w, pick),
+                     lower[step], a[1], a[3]);
 #pragma unroll
         for (int tile = 0; tile < kTiles; ++tile) {
           const int token = 8 * tile + g;

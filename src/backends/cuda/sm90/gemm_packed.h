@@ -1,0 +1,15 @@
+#pragma once
+// Products of many rows with packed NVFP4 weights.
+#include "backends/cuda/common/epilogue.h"
+#include "backends/cuda/sm90/gemm_few.h"
+#include "minite/tensor.h"
+
+namespace minite::cuda::sm90 {
+
+inline constexpr int64_t kPackedDepth = 64;  ///< K must be a multiple
+
+/// x [M, K] bf16, readable by the copy engine; `in` describes the weights.
+void gemm_packed(const FewOperands& in, const TensorView& x, int64_t rows, const DeviceEpilogue& epilogue,
+                 void* stream);
+
+}  // namespace minite::cuda::sm90
