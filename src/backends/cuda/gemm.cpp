@@ -98,7 +98,7 @@ Path path_of(const GemmArgs& args) {
   // Few columns make few tiles: then warps, which share a tile's chunks, are faster up to more rows.
   const int64_t most = n >= sm90::kWide ? sm90::kFewTokens / 4 : sm90::kFewTokens;
   if (m <= most && k % sm90::kFewDepth == 0 && aligned(w.block_scales, w.scale_stride(), 8)) return Path::few;
-  const bool fits = k % sm90::kPackedDepth == 0 && aligned(w.block_scales, w.scale_stride(), 4);
+  const bool fits = k % sm90::kPackedDepth == 0 && aligned(w.block_scales, w.scale_stride(), 16);
   return fits && args.b.decoded.empty() ? Path::packed : Path::many;
 }
 

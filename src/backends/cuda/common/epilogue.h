@@ -23,15 +23,21 @@ struct DeviceEpilogue {
 [[nodiscard]] DeviceEpilogue device_epilogue(const GemmArgs& args);
 
 #ifdef __CUDACC__
-__device__ inline float scaled(const DeviceEpilogue& e, int64_t m, int64_t n, float acc) {
-  if (e.te_range != 0.0f) return acc * (e.a[m * e.a_step] * e.b[n * e.b_step] / e.te_range);
-  if (e.a != nullptr) acc = acc * e.a[m * e.a_step];
-  if (e.b != nullptr) acc = acc * e.b[n * e.b_step];
+/// Two values rounded to BF16, the first in the low half. The instruction makes every NaN 0x7FFF.
+__device__ inline uint32_t bf16_pair(float low, float high) {
+  uint32_t pair = 0;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+/// An accumulator times the scales of its row and column (1 where there are none).
+__device__ inline float scaled(const DeviceEpilogue& e, float acc, float row, float column) {
+  if (e.te_range != 0.0f) return acc * (row * column / e.te_range);
+  if (e.a != nullptr) acc = acc * row;
+  if (e.b != nullptr) acc = acc * column;
   return acc;
 }
-__device__ inline void store(const DeviceEpilogue& e, int64_t m, int64_t n, float acc) {
-  float y = scaled(e, m, n, acc);
-  if (e.bias != nullptr) y = y + e.bias[n];
+/// y[m, n] from what is to be stored there, or added.
+__device__ inline void put(const DeviceEpilogue& e, int64_t m, int64_t n, float y) {
   if (e.to_bf16) {
     bf16* out = static_cast<bf16*>(e.y) + m * e.stride + n;
     *out = bf16(e.accumulate ? y + static_cast<float>(*out) : y);
@@ -40,33 +46,41 @@ __device__ inline void store(const DeviceEpilogue& e, int64_t m, int64_t n, floa
     *out = e.accumulate ? y + *out : y;
   }
 }
-/// Columns n .. n+count-1 of row m, count at most 8, from `acc`; whole vectors where y allows it.
-__device__ inline void store_columns(const DeviceEpilogue& e, int64_t m, int64_t n, int count,
-                                     const float* acc) {
+__device__ inline void store(const DeviceEpilogue& e, int64_t m, int64_t n, float acc) {
+  const float row = e.a == nullptr ? 1.0f : e.a[m * e.a_step],
+              column = e.b == nullptr ? 1.0f : e.b[n * e.b_step];
+  float y = scaled(e, acc, row, column);
+  if (e.bias != nullptr) y = y + e.bias[n];
+  put(e, m, n, y);
+}
+/// Columns n .. n+count-1 of row m, count at most 8, scaled and with bias already; whole vectors where y
+/// allows it.
+__device__ inline void store_columns(const DeviceEpilogue& e, int64_t m, int64_t n, int count, float* y) {
   if (count < 8 || !e.vectors) {
-    for (int i = 0; i < count; ++i) store(e, m, n + i, acc[i]);
+    for (int i = 0; i < count; ++i) put(e, m, n + i, y[i]);
     return;
-  }
-  float y[8];
-  for (int i = 0; i < 8; ++i) y[i] = scaled(e, m, n + i, acc[i]);
-  if (e.bias != nullptr) {
-    for (int i = 0; i < 8; ++i) y[i] = y[i] + e.bias[n + i];
   }
   if (e.to_bf16) {
     auto* out = reinterpret_cast<uint4*>(static_cast<bf16*>(e.y) + m * e.stride + n);
     union {
       uint4 word;
-      bf16 value[8];
+      uint32_t pair[4];
     } u{};
     if (e.accumulate) {
       u.word = *out;
-      for (int i = 0; i < 8; ++i) y[i] = y[i] + static_cast<float>(u.value[i]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        y[2 * i] = y[2 * i] + __uint_as_float(u.pair[i] << 16);
+        y[2 * i + 1] = y[2 * i + 1] + __uint_as_float(u.pair[i] & 0xFFFF0000u);
+      }
     }
-    for (int i = 0; i < 8; ++i) u.value[i] = bf16(y[i]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) u.pair[i] = bf16_pair(y[2 * i], y[2 * i + 1]);
     *out = u.word;
     return;
   }
   auto* out = reinterpret_cast<float4*>(static_cast<float*>(e.y) + m * e.stride + n);
+#pragma unroll
   for (int i = 0; i < 2; ++i) {
     float4 v = {y[4 * i], y[4 * i + 1], y[4 * i + 2], y[4 * i + 3]};
     if (e.accumulate) {

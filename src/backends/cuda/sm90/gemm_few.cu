@@ -1,195 +1,267 @@
 // Products of few rows with NVFP4 weights, straight from the packed codes. A weight row is a row of the
 // matrix instruction, a token a column, so that the 16 rows of an instruction are always full.
 //
-// A warp owns 16 weight rows and one chunk of K: a chain of its own, as in the kernels for many rows. It
-// copies 128 k at a time (64 bytes of codes and 8 scales of each row) into a ring of its own; nothing waits
-// for another warp. Decoding, for rows g and g + 8 and the block of one k16 step: lane t takes bytes b and b
-// + 2 (b = t % 2) of word t / 2 of the block, so a pair of codes in one register lies 4 apart, and the
-// tokens' values are paired in the same way. (Which of the 16 k of an instruction is which changes no bit of
-// its sum.)
+// A warp owns 16 weight rows; the warps of a block walk the same chunk of K and share the tokens' values, 128
+// k at a time, through a ring of stages. The blocks of a cluster have the chunks of the same rows: each a
+// chain of its own, as in the kernels for many rows, and at the end every block adds the sums of some
+// outputs, chunks ascending, from the shared memory of all.
+//
+// Decoding, for rows g and g + 8 and the block of one k16 step: lane t takes bytes t and t + 4 of the block,
+// so a register pairs k and k + 8, and the tokens' values are paired in the same way. (Which of the 16 k of
+// an instruction is which changes no bit of its sum.)
+#include <algorithm>
+
 #include "backends/cuda/common/launch.h"
 #include "backends/cuda/sm90/chunks.h"
 #include "backends/cuda/sm90/decode.h"
 #include "backends/cuda/sm90/gemm_few.h"
+#include "backends/cuda/sm90/pipeline.h"
 
 namespace minite::cuda::sm90 {
 namespace {
 
 constexpr int kRows = 16, kWindow = 128, kStages = 4;
-constexpr int kPitch = 80;  ///< bytes between rows of codes: 16-byte reads of 8 rows fall on all banks once
+constexpr int kCodePitch =
+    80;  ///< bytes between rows of codes: 16-byte reads of 8 rows fall on all banks once
+constexpr int kValuePitch = 272;  ///< bytes between tokens: the same for ldmatrix
+constexpr int kMostBlocks = 8;    ///< of a cluster
 
 /// One window of one warp.
-struct Stage {
-  uint8_t codes[kRows * kPitch];
+struct Weights {
+  uint8_t codes[kRows * kCodePitch];
   uint8_t scales[kRows * 8];
 };
-/// All that a warp keeps in shared memory; `factor` holds the window's block scales as BF16 pairs.
-struct WarpRing {
-  Stage stage[kStages];
-  uint32_t factor[kRows][8];
+/// Block scales of the window in work, as BF16 pairs.
+struct Factors {
+  uint32_t of[kRows][8];
 };
 
 struct FewShape {
-  int tokens, rows, depth;  ///< M, N, K
-  int chunk, chunks;
-  int tiles;  ///< row tiles of a block; 1 where a block holds all chunks of a tile
+  int tokens, rows, depth;      ///< M, N, K
+  int chunk, chunks;            ///< k of a chunk; their number
+  int chunks_of_block, blocks;  ///< of a cluster
 };
 
+/// Shared memory of a block: the ring of weights and values, factors, sums [chunk][row][token].
 template <int kTiles>
+struct FewMemory {
+  static constexpr int kTokens = 8 * kTiles, kValueBytes = kTokens * kValuePitch;
+  uint8_t* base;
+  int warps;
+
+  static constexpr int bytes(int warps, int chunks_of_block) {
+    return kStages * (warps * static_cast<int>(sizeof(Weights)) + kValueBytes) +
+           warps * static_cast<int>(sizeof(Factors)) + chunks_of_block * warps * kRows * kTokens * 4;
+  }
+  [[nodiscard]] __device__ Weights& weights(int stage, int warp) const {
+    return reinterpret_cast<Weights*>(base)[stage * warps + warp];
+  }
+  [[nodiscard]] __device__ uint8_t* values(int stage) const {
+    return base + kStages * warps * sizeof(Weights) + stage * kValueBytes;
+  }
+  [[nodiscard]] __device__ Factors& factors(int warp) const {
+    return reinterpret_cast<Factors*>(values(kStages))[warp];
+  }
+  [[nodiscard]] __device__ float* sums(int chunk) const {
+    return reinterpret_cast<float*>(&factors(warps)) + chunk * warps * kRows * kTokens;
+  }
+};
+
+/// Four 8 x 8 tiles of BF16; the address is that of row lane % 8 of tile lane / 8.
+__device__ inline void load_tiles(uint32_t (&x)[4], const void* address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])
+               : "r"(shared_address(address))
+               : "memory");
+}
+
+template <int kTiles, bool kUnsigned>
 class Worker {
  public:
-  __device__ Worker(const FewOperands& in, const FewShape& shape, WarpRing& ring, int row0, int k0, int k1)
-      : in_(in), shape_(shape), ring_(ring), row0_(row0), begin_(k0), windows_((k1 - k0) / kWindow) {}
+  /// Rows from row0 on are this warp's; k0 is the first k of the chunk.
+  __device__ Worker(const FewOperands& in, const FewShape& shape, const FewMemory<kTiles>& memory, int row0,
+                    int k0)
+      : memory_(memory), warp_(threadIdx.x / 32), lane_(threadIdx.x % 32) {
+    const auto row = [&](int r) { return static_cast<int64_t>(min(row0 + r, shape.rows - 1)); };
+    const int piece = lane_ % 4 * 16;
+    upper_ = in.codes + row(lane_ / 4) * in.code_stride + k0 / 2 + piece;
+    lower_ = in.codes + row(lane_ / 4 + 8) * in.code_stride + k0 / 2 + piece;
+    scales_ = in.scales + row(lane_ % 16) * in.scale_stride + k0 / 16;
+    values_ = in.x + k0;
+    x_stride_ = in.x_stride;
+    pieces_ = shape.tokens * (kWindow / 8);
+    windows_ = (min(shape.chunk, shape.depth - k0)) / kWindow;
+  }
 
-  /// The chain of this warp's 16 rows by 8 kTiles tokens.
+  /// The chain of this warp's 16 rows by 8 kTiles tokens over the chunk.
   __device__ void run(float (&d)[kTiles][4]) {
     for (int w = 0; w < kStages - 1; ++w) fetch(w);
     for (int w = 0; w < windows_; ++w) {
       copy_wait<kStages - 2>();
-      __syncwarp();
-      convert_scales(ring_.stage[w % kStages]);
+      __syncthreads();  // window w is there for all, and nobody reads the stage of window w - 1
       fetch(w + kStages - 1);
+      convert_scales(memory_.weights(w % kStages, warp_));
       __syncwarp();
-      multiply(ring_.stage[w % kStages], begin_ + w * kWindow, d);
-      __syncwarp();
+      multiply(w % kStages, d);
     }
     copy_wait<0>();
+    __syncthreads();
   }
 
  private:
   /// Starts the copy of window w, if there is one; an empty group otherwise.
   __device__ void fetch(int w) {
     if (w < windows_) {
-      Stage& to = ring_.stage[w % kStages];
-      const int64_t k = begin_ + w * kWindow;
-      for (int i = lane_; i < kRows * 4; i += 32) {
-        const int r = i / 4, piece = i % 4 * 16;
-        if (row0_ + r < shape_.rows)
-          copy_async<16>(to.codes + r * kPitch + piece,
-                         in_.codes + (row0_ + r) * in_.code_stride + k / 2 + piece);
+      const int stage = w % kStages;
+      Weights& to = memory_.weights(stage, warp_);
+      uint8_t* codes = to.codes + lane_ / 4 * kCodePitch + lane_ % 4 * 16;
+      copy_async<16>(codes, upper_ + w * (kWindow / 2));
+      copy_async<16>(codes + 8 * kCodePitch, lower_ + w * (kWindow / 2));
+      if (lane_ < kRows) copy_async<8>(to.scales + lane_ * 8, scales_ + w * (kWindow / 16));
+      uint8_t* values = memory_.values(stage);
+      for (int i = static_cast<int>(threadIdx.x); i < pieces_; i += static_cast<int>(blockDim.x)) {
+        const int token = i / (kWindow / 8), piece = i % (kWindow / 8);
+        copy_async<16>(values + token * kValuePitch + piece * 16,
+                       values_ + token * x_stride_ + w * kWindow + piece * 8);
       }
-      if (lane_ < kRows && row0_ + lane_ < shape_.rows)
-        copy_async<8>(to.scales + lane_ * 8, in_.scales + (row0_ + lane_) * in_.scale_stride + k / 16);
     }
     copy_commit();
   }
 
   /// Lane l turns 4 scales of row l / 2 into factors.
-  __device__ void convert_scales(const Stage& from) {
+  __device__ void convert_scales(const Weights& from) {
     const int r = lane_ / 2, first = lane_ % 2 * 4;
     const uint32_t bytes = *reinterpret_cast<const uint32_t*>(from.scales + r * 8 + first);
-    const float2 low = scale_pair(bytes & 0xFFFFu, in_.unsigned_scales),
-                 high = scale_pair(bytes >> 16, in_.unsigned_scales);
-    *reinterpret_cast<uint4*>(&ring_.factor[r][first]) = {
+    const float2 low = scale_pair(bytes & 0xFFFFu, kUnsigned), high = scale_pair(bytes >> 16, kUnsigned);
+    *reinterpret_cast<uint4*>(&memory_.factors(warp_).of[r][first]) = {
         pair_of(low.x * kScaleGain), pair_of(low.y * kScaleGain), pair_of(high.x * kScaleGain),
         pair_of(high.y * kScaleGain)};
   }
-  __device__ void multiply(const Stage& from, int k, float (&d)[kTiles][4]) {
-    const int g = lane_ / 4, t = lane_ % 4;
-    // Bytes b and b + 2 of word t / 2 go to bytes 1 and 3.
-    const uint32_t pick = t / 2 * 0x4040u + t % 2 * 0x1010u + 0x2000u;
-    const int column = 8 * (t / 2) + 2 * (t % 2);
+
+  __device__ void multiply(int stage, float (&d)[kTiles][4]) {
+    const Weights& from = memory_.weights(stage, warp_);
+    const int g = lane_ / 4;
+    const uint32_t pick =
+        static_cast<uint32_t>(lane_ % 4) * 0x1010u + 0x4000u;  // bytes t, t + 4 to bytes 1, 3
+    const uint8_t* values = memory_.values(stage) + lane_ % 8 * kValuePitch + lane_ / 8 * 16;
     uint32_t upper[8], lower[8];
     load_factors(g, upper);
     load_factors(g + 8, lower);
 #pragma unroll
     for (int pair = 0; pair < kWindow / 32; ++pair) {
-      const uint4 top = *reinterpret_cast<const uint4*>(from.codes + g * kPitch + pair * 16);
-      const uint4 bottom = *reinterpret_cast<const uint4*>(from.codes + (g + 8) * kPitch + pair * 16);
+      const uint4 top = *reinterpret_cast<const uint4*>(from.codes + g * kCodePitch + pair * 16);
+      const uint4 bottom = *reinterpret_cast<const uint4*>(from.codes + (g + 8) * kCodePitch + pair * 16);
+      uint32_t a[2][4];
+      decode_pairs(__byte_perm(top.x, top.y, pick), upper[2 * pair], a[0][0], a[0][2]);
+      decode_pairs(__byte_perm(bottom.x, bottom.y, pick), lower[2 * pair], a[0][1], a[0][3]);
+      decode_pairs(__byte_perm(top.z, top.w, pick), upper[2 * pair + 1], a[1][0], a[1][2]);
+      decode_pairs(__byte_perm(bottom.z, bottom.w, pick), lower[2 * pair + 1], a[1][1], a[1][3]);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int step = 2 * pair + half;
-        uint32_t a[4];
-        decode_pairs(__byte_perm(half == 0 ? top.x : top.z, half == 0 ? top.y : top.w, pick), upper[step],
-                     a[0], a[2]);
-        decode_pairs(__byte_perm(half == 0 ? bottom.x : bottom.z, half == 0 ? bottom.y : bottom.w, pick),
-                     lower[step], a[1], a[3]);
-#pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile) {
-          const int token = 8 * tile + g;
-          uint32_t first = 0, second = 0;
-          if (token < shape_.tokens) {
-            const auto* x =
-                reinterpret_cast<const uint32_t*>(in_.x + token * in_.x_stride + k + 16 * step + column);
-            first = __ldg(x);
-            second = __ldg(x + 2);
-          }
-          mma(d[tile], a, __byte_perm(first, second, 0x5410), __byte_perm(first, second, 0x7632));
-        }
+      for (int tile = 0; tile < kTiles; ++tile) {
+        uint32_t x[4];
+        load_tiles(x, values + tile * 8 * kValuePitch + pair * 64);
+        mma(d[tile], a[0], __byte_perm(x[0], x[1], 0x5410), __byte_perm(x[0], x[1], 0x7632));
+        mma(d[tile], a[1], __byte_perm(x[2], x[3], 0x5410), __byte_perm(x[2], x[3], 0x7632));
       }
     }
   }
 
   __device__ void load_factors(int r, uint32_t (&to)[8]) const {
-    *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(&ring_.factor[r][0]);
-    *reinterpret_cast<uint4*>(to + 4) = *reinterpret_cast<const uint4*>(&ring_.factor[r][4]);
+    const Factors& f = memory_.factors(warp_);
+    *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(&f.of[r][0]);
+    *reinterpret_cast<uint4*>(to + 4) = *reinterpret_cast<const uint4*>(&f.of[r][4]);
   }
 
-  const FewOperands& in_;
-  const FewShape& shape_;
-  WarpRing& ring_;
-  int row0_, begin_, windows_;
-  int lane_ = threadIdx.x % 32;
+  const FewMemory<kTiles>& memory_;
+  int warp_, lane_;
+  const uint8_t *upper_, *lower_, *scales_;
+  const uint16_t* values_;
+  int64_t x_stride_;
+  int pieces_, windows_;
 };
 
-/// Sums of one chunk: [16 rows][8 kTiles tokens].
+/// Sums of one chunk: [row][token].
 template <int kTiles>
 __device__ void put_sums(float* to, const float (&d)[kTiles][4]) {
   const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
     const int c = 8 * tile + 2 * t;
-    to[g * 8 * kTiles + c] = d[tile][0];
-    to[g * 8 * kTiles + c + 1] = d[tile][1];
-    to[(g + 8) * 8 * kTiles + c] = d[tile][2];
-    to[(g + 8) * 8 * kTiles + c + 1] = d[tile][3];
+    *reinterpret_cast<float2*>(to + g * 8 * kTiles + c) = {d[tile][0], d[tile][1]};
+    *reinterpret_cast<float2*>(to + (g + 8) * 8 * kTiles + c) = {d[tile][2], d[tile][3]};
   }
 }
 
-/// Blocks hold `tiles` row tiles with one chunk each, or one row tile with all its chunks.
-template <int kTiles>
+/// What lies at `p` in block `rank` of the cluster.
+__device__ inline float load_from(const float* p, int rank) {
+  float x = 0;
+  asm volatile(
+      "{ .reg .b32 there; mapa.shared::cluster.u32 there, %1, %2; ld.shared::cluster.f32 %0, [there]; }"
+      : "=f"(x)
+      : "r"(shared_address(p)), "r"(rank)
+      : "memory");
+  return x;
+}
+
+template <int kTiles, bool kUnsigned>
 __global__ void few_kernel(FewOperands in, FewShape shape, DeviceEpilogue epilogue) {
-  extern __shared__ uint4 memory[];
-  auto* rings = reinterpret_cast<WarpRing*>(memory);
-  const int warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  auto* sums = reinterpret_cast<float*>(rings + warps);
-  constexpr int kSums = kRows * 8 * kTiles;
-  const int chunks = shape.chunks;
-  for (int unit = warp; unit < shape.tiles * chunks; unit += warps) {
-    const int tile = unit / chunks, chunk = unit % chunks;
-    const int row0 = (static_cast<int>(blockIdx.x) * shape.tiles + tile) * kRows;
+  extern __shared__ uint4 raw[];
+  const int warps = static_cast<int>(blockDim.x) / 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const FewMemory<kTiles> memory{reinterpret_cast<uint8_t*>(raw), warps};
+  const int rank = static_cast<int>(blockIdx.x) % shape.blocks;
+  const int row0 = static_cast<int>(blockIdx.x) / shape.blocks * warps * kRows;
+  for (int c = 0; c < shape.chunks_of_block; ++c) {
+    const int chunk = rank * shape.chunks_of_block + c;
+    if (chunk >= shape.chunks) break;
     float d[kTiles][4] = {};
-    if (row0 < shape.rows) {
-      const int k0 = chunk * shape.chunk, k1 = min(shape.depth, k0 + shape.chunk);
-      Worker<kTiles>(in, shape, rings[warp], row0, k0, k1).run(d);
+    Worker<kTiles, kUnsigned>(in, shape, memory, row0 + warp * kRows, chunk * shape.chunk).run(d);
+    put_sums<kTiles>(memory.sums(c) + warp * kRows * 8 * kTiles, d);
+  }
+  shape.blocks == 1 ? __syncthreads() : cluster_sync();
+  const int rows = warps * kRows, step = static_cast<int>(blockDim.x) * shape.blocks;
+  for (int i = rank * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x); i < rows * shape.tokens;
+       i += step) {
+    const int row = i % rows, token = i / rows, at = row * 8 * kTiles + token;
+    if (row0 + row >= shape.rows) continue;
+    float sum = 0;
+    for (int c = 0; c < shape.chunks; ++c) {
+      const float* from = memory.sums(c % shape.chunks_of_block) + at;
+      const float part = shape.blocks == 1 ? *from : load_from(from, c / shape.chunks_of_block);
+      sum = c == 0 ? part : sum + part;
     }
-    put_sums<kTiles>(sums + unit * kSums, d);
+    store(epilogue, token, row0 + row, sum * kGain);
   }
-  __syncthreads();
-  for (int i = threadIdx.x; i < shape.tiles * kSums; i += blockDim.x) {
-    const int row = i % kRows, tile = i / kRows % shape.tiles, token = i / (kRows * shape.tiles);
-    const int n = (static_cast<int>(blockIdx.x) * shape.tiles + tile) * kRows + row;
-    if (token >= shape.tokens || n >= shape.rows) continue;
-    const float* from = sums + tile * chunks * kSums + row * 8 * kTiles + token;
-    float sum = from[0];
-    for (int c = 1; c < chunks; ++c) sum = sum + from[c * kSums];
-    store(epilogue, token, n, sum * kGain);
-  }
+  if (shape.blocks > 1) cluster_sync();  // nobody leaves whose sums are still read
 }
 
-constexpr int kMostWarps = 8;
+template <int kTiles, bool kUnsigned>
+void launch(const FewOperands& in, FewShape shape, const DeviceEpilogue& epilogue, cudaStream_t stream) {
+  constexpr auto kKernel = few_kernel<kTiles, kUnsigned>;
+  static const cudaError_t kAllowed =
+      cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 227 * 1024);
+  check(kAllowed, "shared memory of qgemm");
+  const int warps = shape.chunks == 1 ? 8 : 4;
+  const int rows = warps * kRows, bytes = FewMemory<kTiles>::bytes(warps, shape.chunks_of_block);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {static_cast<unsigned>(shape.blocks), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>((shape.rows + rows - 1) / rows * shape.blocks));
+  config.blockDim = dim3(static_cast<unsigned>(32 * warps));
+  config.dynamicSmemBytes = static_cast<size_t>(bytes);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = shape.blocks == 1 ? 0 : 1;
+  check(cudaLaunchKernelEx(&config, kKernel, in, shape, epilogue), "qgemm");
+}
 
-template <int kTiles>
+template <bool kUnsigned>
 void launch(const FewOperands& in, const FewShape& shape, const DeviceEpilogue& epilogue,
             cudaStream_t stream) {
-  const int units = shape.tiles * shape.chunks, warps = units < kMostWarps ? units : kMostWarps;
-  const int bytes = warps * static_cast<int>(sizeof(WarpRing)) + units * kRows * 8 * kTiles * 4;
-  static const cudaError_t kAllowed =
-      cudaFuncSetAttribute(few_kernel<kTiles>, cudaFuncAttributeMaxDynamicSharedMemorySize, 200 * 1024);
-  check(kAllowed, "shared memory of qgemm");
-  const int rows = kRows * shape.tiles;
-  few_kernel<kTiles><<<(shape.rows + rows - 1) / rows, 32 * warps, bytes, stream>>>(in, shape, epilogue);
-  check(cudaGetLastError(), "qgemm");
+  if (shape.tokens <= 8) return launch<1, kUnsigned>(in, shape, epilogue, stream);
+  if (shape.tokens <= 16) return launch<2, kUnsigned>(in, shape, epilogue, stream);
+  if (shape.tokens <= 32) return launch<4, kUnsigned>(in, shape, epilogue, stream);
+  launch<8, kUnsigned>(in, shape, epilogue, stream);
 }
 
 }  // namespace
@@ -203,11 +275,9 @@ void gemm_few(const FewOperands& in, int64_t tokens, int64_t rows, int64_t depth
   shape.depth = static_cast<int>(depth);
   shape.chunk = static_cast<int>(chunk_length(rows, depth));
   shape.chunks = static_cast<int>(chunks(rows, depth));
-  shape.tiles = shape.chunks == 1 ? 4 : 1;
-  if (tokens <= 8) return launch<1>(in, shape, epilogue, stream);
-  if (tokens <= 16) return launch<2>(in, shape, epilogue, stream);
-  if (tokens <= 32) return launch<4>(in, shape, epilogue, stream);
-  launch<8>(in, shape, epilogue, stream);
+  shape.chunks_of_block = (shape.chunks + kMostBlocks - 1) / kMostBlocks;
+  shape.blocks = (shape.chunks + shape.chunks_of_block - 1) / shape.chunks_of_block;
+  in.unsigned_scales ? launch<true>(in, shape, epilogue, stream) : launch<false>(in, shape, epilogue, stream);
 }
 
 }  // namespace minite::cuda::sm90

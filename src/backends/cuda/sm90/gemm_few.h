@@ -13,7 +13,7 @@ struct FewOperands {
   const uint8_t* scales;  ///< rows at multiples of 8 bytes
   int64_t code_stride, scale_stride;
   bool unsigned_scales;  ///< ggml's
-  const uint16_t* x;     ///< rows at multiples of 4 bytes
+  const uint16_t* x;     ///< rows at multiples of 16 bytes
   int64_t x_stride;
 };
 

@@ -19,7 +19,9 @@ void launch(const FewOperands& in, const TensorView& x, PackedShape shape, const
   shape.tiles_rows = (shape.rows + kWeightRows - 1) / kWeightRows;
   const int tiles = shape.tiles_tokens * shape.tiles_rows;
   const int grid = tiles < device().multiprocessors ? tiles : device().multiprocessors;
-  kKernel<<<grid, kPackedThreads, kBytes, stream>>>(tensor_map(x, Major::k, kTokens), in, shape, epilogue);
+  kKernel<<<grid, kPackedThreads, kBytes, stream>>>(
+      tensor_map(x, Major::k, kTokens), code_map(in.codes, shape.rows, in.code_stride, kWeightRows), in,
+      shape, epilogue);
   check(cudaGetLastError(), "qgemm");
 }
 

@@ -6,7 +6,7 @@
 
 namespace minite::cuda::sm90 {
 
-inline constexpr int64_t kPackedDepth = 64;  ///< K must be a multiple
+inline constexpr int64_t kPackedDepth = 256;  ///< K must be a multiple
 
 /// x [M, K] bf16, readable by the copy engine; `in` describes the weights.
 void gemm_packed(const FewOperands& in, const TensorView& x, int64_t rows, const DeviceEpilogue& epilogue,

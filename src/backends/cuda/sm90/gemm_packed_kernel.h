@@ -24,114 +24,110 @@ inline constexpr int kWeightRows = 128, kPackedThreads = 3 * 128;
 
 template <int kTokens>
 struct PackedLayout {
-  static constexpr int kStageBytes = kTokens * kDepth * 2;
+  static constexpr int kValueBytes = kTokens * kDepth * 2, kCodeBytes = kWeightRows * kDepth / 2;
+  static constexpr int kStageBytes = kValueBytes + kCodeBytes;
   static constexpr int kSlice = 32, kPitch = 68;  ///< tokens on the way out at once; FP32 between two of them
   static constexpr int kOutBytes = 2 * kSlice * kPitch * 4;
-  static constexpr int kStages = kTokens == 256 ? 5 : 8;
+  static constexpr int kStages = kTokens == 256 ? 5 : kTokens == 128 ? 9 : 12;
   static constexpr int kBytes = 1024 + kStages * kStageBytes + kOutBytes + 2 * kStages * 8;
 };
 
-/// 64 k of a thread's two rows: codes and block scales.
-struct PackedBlock {
-  uint4 upper[2], lower[2];
-  uint32_t upper_scales, lower_scales;
-};
+/// Depth blocks whose scales a thread loads at once: 16 bytes of a row.
+inline constexpr int kScaleBlocks = 4;
 
-template <int kTokens, bool kChunked>
+template <int kTokens>
 struct PackedConsumer {
   using L = PackedLayout<kTokens>;
   static constexpr int kRegisters = kTokens / 2;
+  using Fragments = uint32_t[4][4];
 
   const FewOperands& in;
   const PackedShape& shape;
   uint8_t* ring;
   Barrier *full, *empty;
+  int group;  ///< of 64 weight rows
   Ring<L::kStages> at{};
-  int lane = threadIdx.x % 32;
-  const uint8_t *codes = nullptr, *scales = nullptr;  ///< of the upper row
-  int64_t lower_codes = 0, lower_scales = 0;          ///< bytes to the lower row
-  PackedBlock next{};
+  int lane = threadIdx.x % 32, row = 64 * group + 16 * (static_cast<int>(threadIdx.x) / 32 % 4) + lane / 4;
+  const uint8_t *upper = nullptr, *lower = nullptr;  ///< scales of this thread's two rows
+  uint4 next_upper{}, next_lower{};                  ///< of the blocks to come
 
-  __device__ void set_rows(int row) {
-    const int upper = min(row + lane / 4, shape.rows - 1), lower = min(row + 8 + lane / 4, shape.rows - 1);
-    codes = in.codes + upper * in.code_stride;
-    scales = in.scales + upper * in.scale_stride;
-    lower_codes = (lower - upper) * in.code_stride;
-    lower_scales = (lower - upper) * in.scale_stride;
+  /// `first`: the weight row that the block's tile starts at.
+  __device__ void start(int first) {
+    upper = in.scales + min(first + row, shape.rows - 1) * in.scale_stride;
+    lower = in.scales + min(first + row + 8, shape.rows - 1) * in.scale_stride;
     fetch(0);
   }
   __device__ void fetch(int block) {
     if (block >= shape.depth_blocks) return;
-    const auto* c = reinterpret_cast<const uint4*>(codes + block * (kDepth / 2));
-    const auto* d = reinterpret_cast<const uint4*>(codes + lower_codes + block * (kDepth / 2));
-    next.upper[0] = __ldg(c);
-    next.upper[1] = __ldg(c + 1);
-    next.lower[0] = __ldg(d);
-    next.lower[1] = __ldg(d + 1);
-    next.upper_scales = __ldg(reinterpret_cast<const uint32_t*>(scales + block * 4));
-    next.lower_scales = __ldg(reinterpret_cast<const uint32_t*>(scales + lower_scales + block * 4));
+    next_upper = __ldg(reinterpret_cast<const uint4*>(upper + block * 4));
+    next_lower = __ldg(reinterpret_cast<const uint4*>(lower + block * 4));
   }
 
-  /// The fragments of the four steps of the block that was fetched; starts the fetch of the block after.
-  __device__ void decode(uint32_t (&a)[4][4], int block) {
-    const PackedBlock now = next;
-    fetch(block + 1);
+  /// 16 bytes of codes of a row of the stage.
+  [[nodiscard]] __device__ uint4 codes(int r, int half) const {
+    const uint8_t* stage = ring + at.stage * L::kStageBytes + L::kValueBytes;
+    return *reinterpret_cast<const uint4*>(stage + r * (kDepth / 2) + (half ^ (r >> 2 & 1)) * 16);
+  }
+
+  /// The fragments of the stage's four steps; `u` and `l` are the two rows' scales of them.
+  __device__ void decode(Fragments& a, uint32_t u, uint32_t l) const {
     const int t = lane % 4;
-    // This thread's scales are those of step t; the others come from its neighbours.
-    const uint32_t both = (now.upper_scales >> 8 * t & 0xFFu) | (now.lower_scales >> 8 * t & 0xFFu) << 8;
-    const float2 d = scale_pair(both, in.unsigned_scales);
-    const uint32_t upper = pair_of(d.x * kScaleGain), lower = pair_of(d.y * kScaleGain);
+    // This thread converts the scales of step t; the others come from its neighbours.
+    const float2 d = scale_pair((u >> 8 * t & 0xFFu) | (l >> 8 * t & 0xFFu) << 8, in.unsigned_scales);
+    const uint32_t up = pair_of(d.x * kScaleGain), low = pair_of(d.y * kScaleGain);
     const uint32_t pick = static_cast<uint32_t>(t) * 0x1010u + 0x4000u;  // bytes t, t + 4 to bytes 1, 3
 #pragma unroll
-    for (int step = 0; step < 4; ++step) {
-      const uint4 u = now.upper[step / 2], l = now.lower[step / 2];
-      const uint32_t fu = __shfl_sync(0xFFFFFFFFu, upper, step, 4),
-                     fl = __shfl_sync(0xFFFFFFFFu, lower, step, 4);
-      uint32_t low = 0, high = 0;
-      decode_pairs(step % 2 == 0 ? __byte_perm(u.x, u.y, pick) : __byte_perm(u.z, u.w, pick), fu, low, high);
-      a[step][0] = __byte_perm(low, high, 0x5410);
-      a[step][2] = __byte_perm(low, high, 0x7632);
-      decode_pairs(step % 2 == 0 ? __byte_perm(l.x, l.y, pick) : __byte_perm(l.z, l.w, pick), fl, low, high);
-      a[step][1] = __byte_perm(low, high, 0x5410);
-      a[step][3] = __byte_perm(low, high, 0x7632);
+    for (int half = 0; half < 2; ++half) {
+      const uint4 cu = codes(row, half), cl = codes(row + 8, half);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        uint32_t(&to)[4] = a[2 * half + i];
+        const uint32_t fu = __shfl_sync(0xFFFFFFFFu, up, 2 * half + i, 4),
+                       fl = __shfl_sync(0xFFFFFFFFu, low, 2 * half + i, 4);
+        uint32_t even = 0, odd = 0;
+        decode_pairs(i == 0 ? __byte_perm(cu.x, cu.y, pick) : __byte_perm(cu.z, cu.w, pick), fu, even, odd);
+        to[0] = __byte_perm(even, odd, 0x5410);
+        to[2] = __byte_perm(even, odd, 0x7632);
+        decode_pairs(i == 0 ? __byte_perm(cl.x, cl.y, pick) : __byte_perm(cl.z, cl.w, pick), fl, even, odd);
+        to[1] = __byte_perm(even, odd, 0x5410);
+        to[3] = __byte_perm(even, odd, 0x7632);
+      }
     }
   }
 
-  __device__ void multiply(float (&d)[kRegisters], const uint32_t (&a)[4][4], bool from_zero) {
+  /// One stage: waits for it, decodes while the products of the stage before run, starts its own, and gives
+  /// the stage before back.
+  __device__ void block(float (&d)[kRegisters], Fragments& a, uint32_t u, uint32_t l, int& before) {
     full[at.stage].wait(at.parity);
+    decode(a, u, l);
     const uint32_t stage = shared_address(ring + at.stage * L::kStageBytes);
     wgmma_fence();
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
-      const Accumulator start = from_zero && step == 0 ? Accumulator::zero : Accumulator::keep;
+      const Accumulator start = before < 0 && step == 0 ? Accumulator::zero : Accumulator::keep;
       wgmma<Major::k>(d, a[step], descriptor<Major::k>(stage + step * kStepBytes<Major::k>), start);
     }
     wgmma_commit();
+    wgmma_wait<1>();
+    if (before >= 0 && threadIdx.x % 128 == 0) empty[before].arrive();
+    before = at.stage;
+    at.advance();
   }
 
-  /// One chain over blocks [first, first + count).
+  /// One chain over blocks [first, first + count), count a multiple of kScaleBlocks.
   __device__ void chain(float (&d)[kRegisters], int first, int count) {
-    const bool speaks = threadIdx.x % 128 == 0;
-    uint32_t even[4][4], odd[4][4];
-    decode(even, first);
+    Fragments a, b;
     int before = -1;
-    for (int k = 0; k < count; k += 2) {
-      multiply(d, even, k == 0);
-      wgmma_wait<1>();
-      if (before >= 0 && speaks) empty[before].arrive();
-      before = at.stage;
-      at.advance();
-      if (k + 1 == count) break;
-      decode(odd, first + k + 1);
-      multiply(d, odd, false);
-      wgmma_wait<1>();
-      if (speaks) empty[before].arrive();
-      before = at.stage;
-      at.advance();
-      if (k + 2 < count) decode(even, first + k + 2);
+    for (int k = 0; k < count; k += kScaleBlocks) {
+      const uint4 u = next_upper, l = next_lower;
+      fetch(first + k + kScaleBlocks);
+      block(d, a, u.x, l.x, before);
+      block(d, b, u.y, l.y, before);
+      block(d, a, u.z, l.z, before);
+      block(d, b, u.w, l.w, before);
     }
     wgmma_wait<0>();
-    if (speaks) empty[before].arrive();
+    if (threadIdx.x % 128 == 0) empty[before].arrive();
   }
 };
 
@@ -157,19 +153,30 @@ __device__ void write_packed(const float (&d)[kTokens / 2], const DeviceEpilogue
     }
     together();
     const int token = token0 + slice * L::kSlice + thread / 4;
+    const float row_scale =
+        epilogue.a == nullptr || token >= shape.tokens ? 1.0f : epilogue.a[token * epilogue.a_step];
+    if (token >= shape.tokens) continue;
+#pragma unroll
     for (int piece = 0; piece < 2; ++piece) {
-      const int c = thread % 4 * 16 + 8 * piece;
-      if (token < shape.tokens && row0 + c < shape.rows)
-        store_columns(epilogue, token, row0 + c, min(8, shape.rows - row0 - c),
-                      out + thread / 4 * L::kPitch + c);
+      const int c = thread % 4 * 16 + 8 * piece, count = min(8, shape.rows - row0 - c);
+      if (count <= 0) continue;
+      float y[8];
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        if (i >= count) break;
+        const float column = epilogue.b == nullptr ? 1.0f : epilogue.b[(row0 + c + i) * epilogue.b_step];
+        y[i] = scaled(epilogue, out[thread / 4 * L::kPitch + c + i], row_scale, column);
+        if (epilogue.bias != nullptr) y[i] = y[i] + epilogue.bias[row0 + c + i];
+      }
+      store_columns(epilogue, token, row0 + c, count, y);
     }
   }
 }
 
 template <int kTokens, bool kChunked>
 __global__ void __launch_bounds__(kPackedThreads, 1)
-    packed_kernel(const __grid_constant__ CUtensorMap x, FewOperands in, PackedShape shape,
-                  DeviceEpilogue epilogue) {
+    packed_kernel(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap codes,
+                  FewOperands in, PackedShape shape, DeviceEpilogue epilogue) {
   using L = PackedLayout<kTokens>;
   extern __shared__ uint8_t raw[];
   uint8_t* ring = raw + (1024 - shared_address(raw) % 1024) % 1024;
@@ -178,6 +185,7 @@ __global__ void __launch_bounds__(kPackedThreads, 1)
   Barrier* empty = full + L::kStages;
   if (threadIdx.x == 0) {
     prefetch_map(x);
+    prefetch_map(codes);
     for (int s = 0; s < L::kStages; ++s) {
       full[s].init(1);
       empty[s].init(2);
@@ -186,6 +194,8 @@ __global__ void __launch_bounds__(kPackedThreads, 1)
   }
   __syncthreads();
   const int tiles = shape.tiles_tokens * shape.tiles_rows;
+  const auto token_of = [&](int tile) { return tile % shape.tiles_tokens * kTokens; };
+  const auto row_of = [&](int tile) { return tile / shape.tiles_tokens * kWeightRows; };
   if (threadIdx.x < 128) {
     give_registers<24>();
     if (threadIdx.x != 0) return;
@@ -194,22 +204,21 @@ __global__ void __launch_bounds__(kPackedThreads, 1)
       for (int k = 0; k < shape.depth_blocks; ++k) {
         empty[at.stage].wait(at.parity ^ 1);
         full[at.stage].arrive_expecting(L::kStageBytes);
-        load_box(ring + at.stage * L::kStageBytes, x, k * kDepth, tile % shape.tiles_tokens * kTokens,
-                 full[at.stage]);
+        uint8_t* to = ring + at.stage * L::kStageBytes;
+        load_box(to, x, k * kDepth, token_of(tile), full[at.stage]);
+        load_box(to + L::kValueBytes, codes, k * kDepth / 2, row_of(tile), full[at.stage]);
         at.advance();
       }
     }
     return;
   }
   take_registers<240>();
-  const int group = static_cast<int>(threadIdx.x) / 128 - 1, warp = threadIdx.x / 32 % 4;
-  PackedConsumer<kTokens, kChunked> consumer{in, shape, ring, full, empty};
+  const int group = static_cast<int>(threadIdx.x) / 128 - 1;
+  PackedConsumer<kTokens> consumer{in, shape, ring, full, empty, group};
+  float* slice = out + group * L::kSlice * L::kPitch;
   for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    const int token0 = tile % shape.tiles_tokens * kTokens;
-    const int row0 = tile / shape.tiles_tokens * kWeightRows + 64 * group;
-    consumer.set_rows(row0 + 16 * warp);
+    consumer.start(row_of(tile));
     float d[kTokens / 2];
-    float* slice = out + group * L::kSlice * L::kPitch;
     if constexpr (kChunked) {
       float total[kTokens / 2];
       for (int k = 0; k < shape.depth_blocks; k += shape.chunk_blocks) {
@@ -217,10 +226,10 @@ __global__ void __launch_bounds__(kPackedThreads, 1)
 #pragma unroll
         for (int i = 0; i < kTokens / 2; ++i) total[i] = k == 0 ? d[i] : total[i] + d[i];
       }
-      write_packed<kTokens>(total, epilogue, shape, slice, token0, row0);
+      write_packed<kTokens>(total, epilogue, shape, slice, token_of(tile), row_of(tile) + 64 * group);
     } else {
       consumer.chain(d, 0, shape.depth_blocks);
-      write_packed<kTokens>(d, epilogue, shape, slice, token0, row0);
+      write_packed<kTokens>(d, epilogue, shape, slice, token_of(tile), row_of(tile) + 64 * group);
     }
   }
 }

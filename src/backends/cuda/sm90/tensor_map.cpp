@@ -3,6 +3,8 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime.h>
 
+#include <array>
+
 #include "core/fail.h"
 
 namespace minite::cuda::sm90 {
@@ -19,6 +21,24 @@ PFN_cuTensorMapEncodeTiled_v12000 encoder() {
          "CUDA: the driver has no cuTensorMapEncodeTiled ({}); update it to CUDA 12 or later",
          cudaGetErrorString(error));
   return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
+}
+
+/// A map of two dimensions, the first contiguous; no zeros are left for `pitch` bytes to hide in.
+CUtensorMap encode(CUtensorMapDataType type, void* data, std::array<int64_t, 2> size, int64_t pitch,
+                   std::array<int, 2> box, CUtensorMapSwizzle swizzle) {
+  static const PFN_cuTensorMapEncodeTiled_v12000 kEncode = encoder();
+  CUtensorMap map;
+  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(size[0]), static_cast<cuuint64_t>(size[1])};
+  const cuuint64_t pitches[1] = {static_cast<cuuint64_t>(pitch)};
+  const cuuint32_t boxes[2] = {static_cast<cuuint32_t>(box[0]), static_cast<cuuint32_t>(box[1])};
+  const cuuint32_t step[2] = {1, 1};
+  const CUresult result =
+      kEncode(&map, type, 2, data, sizes, pitches, boxes, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS)
+    fail(ErrorCode::internal, "CUDA: cuTensorMapEncodeTiled: error {} for {}x{}, rows {} bytes apart",
+         static_cast<int>(result), size[1], size[0], pitch);
+  return map;
 }
 
 }  // namespace
@@ -39,19 +59,13 @@ std::string tensor_map_problem(const TensorView& x) {
 }
 
 CUtensorMap tensor_map(const TensorView& x, Major major, int rows) {
-  static const PFN_cuTensorMapEncodeTiled_v12000 kEncode = encoder();
-  CUtensorMap map;
-  const cuuint64_t size[2] = {static_cast<cuuint64_t>(x.cols), static_cast<cuuint64_t>(x.rows)};
-  const cuuint64_t pitch[1] = {static_cast<cuuint64_t>(x.stride) * 2};
-  const cuuint32_t box[2] = {kDepth, static_cast<cuuint32_t>(major == Major::k ? rows : kDepth)};
-  const cuuint32_t step[2] = {1, 1};
-  const CUresult result = kEncode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, x.data, size, pitch, box, step,
-                                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS)
-    fail(ErrorCode::internal, "CUDA: cuTensorMapEncodeTiled: error {} for {}x{} bf16, rows {} apart",
-         static_cast<int>(result), x.rows, x.cols, x.stride);
-  return map;
+  return encode(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, x.data, {x.cols, x.rows}, 2 * x.stride,
+                {kDepth, major == Major::k ? rows : kDepth}, CU_TENSOR_MAP_SWIZZLE_128B);
+}
+
+CUtensorMap code_map(const uint8_t* codes, int64_t rows, int64_t pitch, int box) {
+  return encode(CU_TENSOR_MAP_DATA_TYPE_UINT8, const_cast<uint8_t*>(codes), {pitch, rows}, pitch,
+                {kDepth / 2, box}, CU_TENSOR_MAP_SWIZZLE_32B);
 }
 
 }  // namespace minite::cuda::sm90
