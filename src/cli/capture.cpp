@@ -118,8 +118,8 @@ rl::RouterReplay replay_of(const CaptureArgs& args, const Capture* tokens, const
   const std::string inherited = tokens == nullptr ? "off" : tokens->manifest().contract.replay;
   const auto replay = rl::parse<rl::RouterReplay>(args.replay.value_or(inherited));
   require(replay == rl::RouterReplay::off || model.num_experts > 0,
-          "--router-replay {} replays experts, but the model has none (num_experts={})",
-          rl::name_of(replay), model.num_experts);
+          "--router-replay {} replays experts, but the model has none (num_experts={})", rl::name_of(replay),
+          model.num_experts);
   return replay;
 }
 
@@ -245,8 +245,9 @@ int capture(const CaptureArgs& args) {
   if (!args.tokens.empty()) tokens = std::make_unique<Capture>(args.tokens);
   check_output(args);
   const std::unique_ptr<io::Tokenizer> tokenizer = io::load_tokenizer(args.load.checkpoint);
-  Weights weights(load_model_config(args.load.checkpoint), DType::bf16,
-                  std::ranges::count(args.inject, "stale-weights") > 0 ? Purpose::training : Purpose::inference);
+  Weights weights(
+      load_model_config(args.load.checkpoint), DType::bf16,
+      std::ranges::count(args.inject, "stale-weights") > 0 ? Purpose::training : Purpose::inference);
   const ModelConfig& model = weights.config();
   require_fit(*tokenizer, model, args.load.checkpoint);
   check_layers(args, model);
@@ -298,9 +299,10 @@ void add_run_options(CLI::App& app, CaptureArgs& args) {
       ->check(CLI::NonNegativeNumber);
   app.add_option("--top-p", args.top_p, "of drawing (default: 1, or as --tokens)")
       ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--router-replay", args.replay,
-                 "whose experts a learner takes: off, R2 (of a learner's --tokens) or R3 (of any) (default: off, "
-                 "or as --tokens)");
+  app.add_option(
+      "--router-replay", args.replay,
+      "whose experts a learner takes: off, R2 (of a learner's --tokens) or R3 (of any) (default: off, "
+      "or as --tokens)");
   app.add_option("--seed", args.draw.seed, "seed of the draws")->capture_default_str();
 }
 

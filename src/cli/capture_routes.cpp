@@ -17,11 +17,12 @@ void check_whole(const Capture& capture, const diagnostics::CapturedSequence& s,
   for (int64_t token = 0; token + 1 < routes.tokens(); ++token) {
     for (int64_t layer = 0; layer < routes.layers; ++layer) {
       const auto missing = std::ranges::count(routes.row(token, layer), -1);
-      require(missing == 0,
-              "{} cannot be replayed: {} of {} experts of request {} sample {} position {} are missing in "
-              "rows.{}.expert; a capture with --max-tokens, of some ranks or with dropped pairs does not hold "
-              "them all",
-              capture.name(), missing, routes.top_k, s.request, s.sample, token, layer);
+      require(
+          missing == 0,
+          "{} cannot be replayed: {} of {} experts of request {} sample {} position {} are missing in "
+          "rows.{}.expert; a capture with --max-tokens, of some ranks or with dropped pairs does not hold "
+          "them all",
+          capture.name(), missing, routes.top_k, s.request, s.sample, token, layer);
     }
   }
 }

@@ -102,23 +102,21 @@ ordered_json experts_json(const Comparison& c) {
 }
 
 ordered_json cause_json(const diagnostics::Cause& cause) {
-  return {{"class", cause.cause},
-          {"layer", cause.layer},
-          {"module", cause.module},
-          {"evidence", cause.evidence}};
+  return {
+      {"class", cause.cause}, {"layer", cause.layer}, {"module", cause.module}, {"evidence", cause.evidence}};
 }
 
 /// Layers in which rows were not dispatched alike, or experts were not captured.
 std::string experts_text(const Comparison& c) {
-  Table table({"layer", "rows", "other experts", "fewer", "other order", "dropped at A", "at B", "not held at A",
-               "at B"});
+  Table table({"layer", "rows", "other experts", "fewer", "other order", "dropped at A", "at B",
+               "not held at A", "at B"});
   bool any = false;
   for (const auto& [layer, m] : c.experts) {
     if (m.differing() + m.order + m.absent_a + m.absent_b == 0) continue;
     any = true;
-    table.add({std::to_string(layer), std::to_string(m.rows), std::to_string(m.other), std::to_string(m.fewer),
-               std::to_string(m.order), std::to_string(m.dropped_a), std::to_string(m.dropped_b),
-               std::to_string(m.absent_a), std::to_string(m.absent_b)});
+    table.add({std::to_string(layer), std::to_string(m.rows), std::to_string(m.other),
+               std::to_string(m.fewer), std::to_string(m.order), std::to_string(m.dropped_a),
+               std::to_string(m.dropped_b), std::to_string(m.absent_a), std::to_string(m.absent_b)});
   }
   return any ? "\ndispatch to experts\n" + table.to_text(2) : "";
 }

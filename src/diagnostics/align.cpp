@@ -138,7 +138,8 @@ class Aligner {
            io::stored_type(right.type).name, fmt::join(right.shape, ", "), b_.name(), y.file);
     }
     const RowPairs pairs = weight ? weight_pairs({a_, b_, c_}, x.name) : pairs_of({a_, b_, c_}, x);
-    if (pairs.empty() && left.shape.front() + right.shape.front() > 0) {  // experts that the other side does not hold
+    if (pairs.empty() &&
+        left.shape.front() + right.shape.front() > 0) {  // experts that the other side does not hold
       c_.not_compared.push_back(x.name);
       return;
     }

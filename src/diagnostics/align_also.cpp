@@ -149,11 +149,12 @@ class Others {
     }
     if (moved == 0) return;
     const std::string_view cause = largest <= kRounding ? "execution" : "semantic";
-    groups_.push_back({"logprob",
-                       {std::string(cause), -1, "logprob",
-                        fmt::format("{} of {} tokens with equal logits have another log-prob, by up to {:.2g}.",
-                                    moved, same, largest)},
-                       {"logprob"}});
+    groups_.push_back(
+        {"logprob",
+         {std::string(cause), -1, "logprob",
+          fmt::format("{} of {} tokens with equal logits have another log-prob, by up to {:.2g}.", moved,
+                      same, largest)},
+         {"logprob"}});
   }
 
   const Aligned& s_;
@@ -174,8 +175,8 @@ std::vector<Cause> other_causes(const Aligned& sides, const PointResult& first, 
       continue;
     }
     if (group.places.size() > 1)
-      group.cause.evidence += fmt::format(
-          " The same at {}.", named({group.places.begin() + 1, group.places.end()}));
+      group.cause.evidence +=
+          fmt::format(" The same at {}.", named({group.places.begin() + 1, group.places.end()}));
     also.push_back(std::move(group.cause));
   }
   return also;

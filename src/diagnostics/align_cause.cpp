@@ -19,7 +19,8 @@ constexpr std::array<CauseClass, 8> kClasses = {{
     {"weights",
      "the weights in memory differ while the inputs are equal; stale when the version in use is not "
      "that of the contract"},
-    {"routing", "the router's outputs are equal and rows went to other experts, or to fewer: they were dropped"},
+    {"routing",
+     "the router's outputs are equal and rows went to other experts, or to fewer: they were dropped"},
     {"permutation", "both sides hold the same expert weights, or the same rows, in another order"},
     {"format", "one side has other element codes, or none: recipe, rules or the format of keys and values"},
     {"scale domain",
@@ -97,7 +98,8 @@ class Explainer {
       return;
     }
     const auto spec = [](const std::string& name) { return name.empty() ? "no codes" : name; };
-    set("format", fmt::format("{} is {} at A and {} at B{}.", p_.name, spec(p_.spec_a), spec(p_.spec_b), before()));
+    set("format",
+        fmt::format("{} is {} at A and {} at B{}.", p_.name, spec(p_.spec_a), spec(p_.spec_b), before()));
   }
 
   void codes() {
@@ -114,7 +116,8 @@ class Explainer {
       return;
     }
     if (weight && p_.point == "weight.codes" && !equal("weight.digest")) {
-      set("weights", fmt::format("{} of {} codes of {} differ{}.", p_.diff.differing, p_.diff.elements, p_.name, before()));
+      set("weights", fmt::format("{} of {} codes of {} differ{}.", p_.diff.differing, p_.diff.elements,
+                                 p_.name, before()));
       return;
     }
     const std::string source = weight ? "weights" : "inputs";
@@ -151,9 +154,10 @@ class Explainer {
       if (equal(point)) known.emplace_back(point);
     }
     if (is_residual(p_.module, p_.point)) {
-      set("execution", fmt::format("{} of {} values of {} differ though everything that was captured before is "
-                                   "equal: the residual stream went wrong where it is added, stored or gathered.",
-                                   p_.diff.differing, p_.diff.elements, p_.name));
+      set("execution",
+          fmt::format("{} of {} values of {} differ though everything that was captured before is "
+                      "equal: the residual stream went wrong where it is added, stored or gathered.",
+                      p_.diff.differing, p_.diff.elements, p_.name));
       return;
     }
     set("execution", fmt::format("{} of {} values of {} differ though everything that was captured before is "
@@ -185,9 +189,10 @@ class Explainer {
 
   void semantic() {
     if (!first_) {
-      set("semantic", fmt::format("A scores {} tokens and B {} that the other side does not, of sequences that "
-                                  "both score.",
-                                  c_.scored_only_a, c_.scored_only_b));
+      set("semantic",
+          fmt::format("A scores {} tokens and B {} that the other side does not, of sequences that "
+                      "both score.",
+                      c_.scored_only_a, c_.scored_only_b));
       return;
     }
     slips_ = find_slips(scored_tokens(sides_));
@@ -223,7 +228,9 @@ class Explainer {
 
 std::span<const CauseClass> cause_classes() { return kClasses; }
 
-Cause cause_of(const Aligned& sides, const PointResult& point) { return Explainer(sides, point, false).finish(); }
+Cause cause_of(const Aligned& sides, const PointResult& point) {
+  return Explainer(sides, point, false).finish();
+}
 
 void explain(const Aligned& sides, Comparison& c) {
   const PointResult& first = c.points[*c.first];
@@ -233,8 +240,7 @@ void explain(const Aligned& sides, Comparison& c) {
   c.also = other_causes(sides, first, cause);
   std::vector<std::string> fields;
   for (const io::ContractDifference& d : c.contract) fields.push_back(d.field);
-  if (!fields.empty())
-    cause.evidence += fmt::format(" The contracts differ in {}.", fmt::join(fields, ", "));
+  if (!fields.empty()) cause.evidence += fmt::format(" The contracts differ in {}.", fmt::join(fields, ", "));
   c.cause = std::move(cause);
 }
 

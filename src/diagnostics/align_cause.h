@@ -11,8 +11,8 @@ inline constexpr double kRounding = 1e-4;
 /// formats, of routing or of the tokens that are scored.
 [[nodiscard]] Cause cause_of(const Aligned& sides, const PointResult& point);
 
-/// Fills comparison.cause, comparison.also and, when the log-probs are the first that differ, comparison.slips.
-/// comparison.first is set.
+/// Fills comparison.cause, comparison.also and, when the log-probs are the first that differ,
+/// comparison.slips. comparison.first is set.
 void explain(const Aligned& sides, Comparison& comparison);
 
 }  // namespace minite::diagnostics

@@ -1,5 +1,6 @@
 #pragma once
-// Points of a comparison that are no tensor: experts of rows, digests of weights, tokens that one side scores.
+// Points of a comparison that are no tensor: experts of rows, digests of weights, tokens that one side
+// scores.
 #include "diagnostics/align.h"
 
 namespace minite::diagnostics {

@@ -39,7 +39,8 @@ class RowExperts {
 struct Shift {
   int64_t fit = 0, rows = 0;
 };
-Shift shift_of(const RowPairs& pairs, const std::vector<RowId>& ids, const RowExperts& x, const RowExperts& y) {
+Shift shift_of(const RowPairs& pairs, const std::vector<RowId>& ids, const RowExperts& x,
+               const RowExperts& y) {
   Shift s;
   for (size_t i = 1; i < pairs.size(); ++i) {  // pairs are in the order of sequence and position
     const RowId &before = ids[static_cast<size_t>(pairs[i - 1].first)],
@@ -71,10 +72,10 @@ std::string shift_text(const Aligned& s, int layer) {
 
 std::string drop_text(int64_t dropped, int64_t whole, const ExpertMatch& m, char side, int layer) {
   if (dropped == 0) return "";
-  std::string text =
-      fmt::format("{} dropped {} (row, expert) pairs in layer {}, where {} of {} rows have fewer experts on one "
-                  "side",
-                  side, dropped, layer, m.fewer, m.rows);
+  std::string text = fmt::format(
+      "{} dropped {} (row, expert) pairs in layer {}, where {} of {} rows have fewer experts on one "
+      "side",
+      side, dropped, layer, m.fewer, m.rows);
   if (whole > 0) text += fmt::format(" and {} have none at {}", whole, side);
   return text;
 }

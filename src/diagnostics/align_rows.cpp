@@ -106,7 +106,8 @@ bool match_row(const Routed& x, const Routed& y, ExpertMatch& match) {
     match.pairs.emplace_back(place.first, it->second.first);
     ++common;
   }
-  const int64_t only_x = static_cast<int64_t>(x.size()) - common, only_y = static_cast<int64_t>(y.size()) - common;
+  const int64_t only_x = static_cast<int64_t>(x.size()) - common,
+                only_y = static_cast<int64_t>(y.size()) - common;
   const int64_t elsewhere = std::min(only_x, only_y);
   match.dropped_b += only_x - elsewhere;
   match.dropped_a += only_y - elsewhere;

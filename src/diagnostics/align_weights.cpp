@@ -79,8 +79,9 @@ std::string scale_text(const Aligned& s, const PointResult& p) {
   }
   if (x.size() != y.size()) return "";
   const float ratio = y[0] / x[0];
-  const bool constant = std::ranges::equal(
-      x, y, [&](float left, float right) { return std::abs(right / left - ratio) <= 1e-6f * std::abs(ratio); });
+  const bool constant = std::ranges::equal(x, y, [&](float left, float right) {
+    return std::abs(right / left - ratio) <= 1e-6f * std::abs(ratio);
+  });
   return constant ? fmt::format(": those of B are {} times those of A", ratio) : "";
 }
 

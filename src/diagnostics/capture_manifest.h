@@ -44,7 +44,7 @@ struct CapturedTensor {
   /// Experts of the rank, in the order in which a weight stacks them; empty: all, from 0 on. Of the tables
   /// rows.L.expert and of weights of experts.
   std::vector<int32_t> experts;
-  std::string spec;          ///< the whole quantization, "nvfp4[te,outer=row]", or empty
+  std::string spec;  ///< the whole quantization, "nvfp4[te,outer=row]", or empty
 };
 
 /// Weights as they were in memory when the side ran, whatever its contract says.

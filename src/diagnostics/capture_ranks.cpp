@@ -179,8 +179,9 @@ UnitedTensor unite_rows(const fs::path& folder, const RankParts& parts, const Ex
   for (const int64_t rank : table.ranks) {
     of_part.push_back(of_rank(parts, rank));
     if (of_part.back() == nullptr) {
-      fail(ErrorCode::not_found, "{}/manifest.json: tensor {} is missing on rank {}, which has rows of experts",
-           folder.string(), parts[0].about->name, rank);
+      fail(ErrorCode::not_found,
+           "{}/manifest.json: tensor {} is missing on rank {}, which has rows of experts", folder.string(),
+           parts[0].about->name, rank);
     }
   }
   const auto at = [&](const ExpertTable::Place& p) {

@@ -146,9 +146,9 @@ void Capture::read_expert_tables() {
     if (const auto layer = layer_of_table(name)) layers.insert(*layer);
   }
   for (const int layer : layers) {
-    tables_[layer] = unite_tables(folder_, parts(fmt::format("rows.{}.expert", layer)),
-                                  parts(fmt::format("rows.{}.slot", layer)),
-                                  static_cast<int64_t>(rows_.size()), k);
+    tables_[layer] =
+        unite_tables(folder_, parts(fmt::format("rows.{}.expert", layer)),
+                     parts(fmt::format("rows.{}.slot", layer)), static_cast<int64_t>(rows_.size()), k);
   }
 }
 
@@ -182,7 +182,9 @@ void Capture::check_rows() const {
     const RowTable kind = row_table(t.module, t.point);
     if (kind != RowTable::experts) return kind == RowTable::scored ? scored_.size() : rows_.size();
     const ExpertTable* table = expert_table(t.layer);
-    const auto at = table == nullptr ? size_t{0} : static_cast<size_t>(std::ranges::find(table->ranks, t.rank) - table->ranks.begin());
+    const auto at = table == nullptr
+                        ? size_t{0}
+                        : static_cast<size_t>(std::ranges::find(table->ranks, t.rank) - table->ranks.begin());
     if (table == nullptr || at == table->ranks.size()) {
       fail(ErrorCode::not_found, "{}/manifest.json: tensor {} of rank {} has no table rows.{}.expert",
            folder_.string(), t.name, t.rank, t.layer);

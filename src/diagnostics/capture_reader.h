@@ -32,8 +32,8 @@ struct CapturedSequence {
 class Capture {
  public:
   /// Opens folder/manifest.json and every file it names. Errors name file and tensor: not_found (a file or a
-  /// tensor is missing), corrupt_data (cut short, a tensor without one entry a row, ranks that contradict each
-  /// other), unsupported (another version; something else than experts on several ranks).
+  /// tensor is missing), corrupt_data (cut short, a tensor without one entry a row, ranks that contradict
+  /// each other), unsupported (another version; something else than experts on several ranks).
   explicit Capture(std::filesystem::path folder);
 
   [[nodiscard]] const CaptureManifest& manifest() const { return manifest_; }

@@ -1,7 +1,7 @@
 #pragma once
-// The folder of one run: config.yaml, metrics.jsonl, timings.jsonl, rollouts.jsonl, stats.jsonl, tensorboard, dumps,
-// checkpoints/step_NNNNNN, summary.json. It knows names and durability, not models: a checkpoint is a folder
-// that the caller fills.
+// The folder of one run: config.yaml, metrics.jsonl, timings.jsonl, rollouts.jsonl, stats.jsonl, tensorboard,
+// dumps, checkpoints/step_NNNNNN, summary.json. It knows names and durability, not models: a checkpoint is a
+// folder that the caller fills.
 #include <cstdint>
 #include <filesystem>
 #include <functional>

@@ -19,8 +19,8 @@ struct CaptureOptions {
   Role role = Role::sampler;
   std::string recipe;
   KvFormat kv = KvFormat::bf16;
-  SampleParams draw;           ///< temperature, top_k, top_p, max_new_tokens, seed
-  int64_t weight_version = 0;  ///< of the checkpoint
+  SampleParams draw;                        ///< temperature, top_k, top_p, max_new_tokens, seed
+  int64_t weight_version = 0;               ///< of the checkpoint
   RouterReplay replay = RouterReplay::off;  ///< for the contract; what is replayed is CaptureTokens::routes
   std::vector<FaultId> faults;              ///< each once
   int64_t fault_layer = 0;

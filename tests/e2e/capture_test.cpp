@@ -128,7 +128,8 @@ TEST_F(CaptureVerb, EveryFaultIsNamedWithItsFirstLayer) {
         EXPECT_EQ(said["cause"]["layer"], expected.layer) << run << " " << fault;
         EXPECT_EQ(said["first"]["name"], expected.first) << run << " " << fault;
         EXPECT_EQ(said["injected"], (json{nullptr, fault}));
-        EXPECT_EQ(said["also"], json::array()) << run << " " << role << " " << fault << ": one fault, one cause";
+        EXPECT_EQ(said["also"], json::array())
+            << run << " " << role << " " << fault << ": one fault, one cause";
       }
     }
   }
@@ -201,11 +202,7 @@ TEST_F(CaptureVerb, SeveralFaultsAreSeveralCauses) {
       {"dense", "bf16-layer,stale-weights", "weights", "embed.weight.digest", {{"format", 1}}},
       {"dense", "stale-weights,kv-fp8", "weights", "embed.weight.digest", {{"format", 0}}},
       {"dense", "per-tensor-scale,bf16-layer", "scale domain", "layers.0.qkv.input.codes", {{"format", 1}}},
-      {"experts",
-       "kv-fp8,swap-experts",
-       "format",
-       "layers.0.attn.output",
-       {{"permutation", 1}}},
+      {"experts", "kv-fp8,swap-experts", "format", "layers.0.attn.output", {{"permutation", 1}}},
       {"experts", "expert-scale,kv-fp8", "format", "layers.0.attn.output", {{"conversion", 1}}},
       {"experts",
        "swap-experts,expert-scale,kv-fp8,stale-weights",
@@ -265,10 +262,12 @@ TEST_F(CaptureVerb, ReplayedExpertsChangeNoBitWithMatchedRecipes) {
   }
   // Replay off on one side is another contract.
   refused({"compare", runs_->text("experts.sampler"), runs_->text("old")}, {"contract.replay", "off", "R3"});
-  refused(capture("dense", "none", {"--data", runs_->text("data.jsonl"), "--role", "sampler", "--router-replay", "R3"}),
+  refused(capture("dense", "none",
+                  {"--data", runs_->text("data.jsonl"), "--role", "sampler", "--router-replay", "R3"}),
           {"--router-replay R3", "num_experts=0"});
   refused(again("experts", "none", "learner", {"--router-replay", "r3"}), {"router_replay 'r3'", "R3"});
-  refused(again("experts", "none", "learner", {"--inject", "shift-routes"}), {"shift-routes", "--router-replay R3"});
+  refused(again("experts", "none", "learner", {"--inject", "shift-routes"}),
+          {"shift-routes", "--router-replay R3"});
   (void)runs_->finish(again("experts", "short", "sampler", {"--max-tokens", "2", "--router-replay", "R3"}));
   refused(capture("experts", "none", {"--role", "learner", "--tokens", runs_->text("short")}),
           {"short cannot be replayed", "position 2", "--max-tokens"});
@@ -283,7 +282,8 @@ TEST_F(CaptureVerb, ExpertsOnRanksCompareWithExpertsOnOne) {
     EXPECT_EQ(said["expert_ranks"], (json{1, std::stoi(ranks)}));
     EXPECT_EQ(said["not_compared"], json::array());
     EXPECT_EQ(document(name, "experts.sampler", 0)["points"].size(), said["points"].size());
-    EXPECT_TRUE(holds(compare("experts.sampler", name).out, "experts lie on: 1 ranks at A, " + ranks + " at B"));
+    EXPECT_TRUE(
+        holds(compare("experts.sampler", name).out, "experts lie on: 1 ranks at A, " + ranks + " at B"));
   }
   EXPECT_EQ(document("ranks2", "ranks3", 0)["differing_bits"], 0);
   // One rank stores what it would store without the option.
@@ -334,8 +334,8 @@ TEST_F(CaptureVerb, ARealCaptureSpreadByHandComparesToo) {
 
   test_support::HandCapture before;
   before.load(real);
-  for (const std::string name : {"layers.0.attn_norm.input", "layers.0.mlp_norm.input", "layers.1.attn_norm.input",
-                                 "layers.1.mlp_norm.input", "final_norm.input"})
+  for (const std::string name : {"layers.0.attn_norm.input", "layers.0.mlp_norm.input",
+                                 "layers.1.attn_norm.input", "layers.1.mlp_norm.input", "final_norm.input"})
     before.remove(name);
   EXPECT_EQ(said(before, 0)["not_compared"].size(), 5u);
 }
@@ -356,9 +356,12 @@ TEST_F(CaptureVerb, RolloutsOfARunNameTheWeightsAndTheExperts) {
   EXPECT_EQ(weights.size(), rows.size());
   EXPECT_EQ(tokens.size(), rows.size());
   // The first step draws with the weights that the supervised steps left: those of their checkpoint.
-  Arguments first = {"capture", runs_->checkpoint("dense", test_support::kTinySft).string(), "-o",
-                     runs_->text("first"), "--recipe", "nvfp4_per_token", "--role", "sampler", "--data",
-                     runs_->text("data.jsonl"), "--json"};
+  Arguments first = {"capture",  runs_->checkpoint("dense", test_support::kTinySft).string(),
+                     "-o",       runs_->text("first"),
+                     "--recipe", "nvfp4_per_token",
+                     "--role",   "sampler",
+                     "--data",   runs_->text("data.jsonl"),
+                     "--json"};
   const json said = json::parse(runs_->finish(first).out);
   EXPECT_EQ(said["contract"]["weights_digest"], rows[0]["contract"]["weights_digest"]);
 }

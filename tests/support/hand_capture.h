@@ -116,8 +116,8 @@ class HandCapture {
       add_bytes(about, t.type, t.shape, {reinterpret_cast<const char*>(t.bytes.data()), t.bytes.size()});
     }
   }
-  /// Moves experts to ranks: rank r holds the experts placement[r], stacked in that order, and its packed rows
-  /// come in the reverse of the order that they had. Padding stays on rank 0.
+  /// Moves experts to ranks: rank r holds the experts placement[r], stacked in that order, and its packed
+  /// rows come in the reverse of the order that they had. Padding stays on rank 0.
   void shard(const std::vector<std::vector<int32_t>>& placement) {
     const std::vector<diagnostics::CapturedTensor> all = m.tensors;
     const io::TensorMap whole = tensors_.at(0);
@@ -127,7 +127,8 @@ class HandCapture {
       if (!listed && !about.module.starts_with("experts.")) continue;
       const bool weight = about.point.starts_with("weight.");
       const io::TensorInfo& t = whole.at(about.name);
-      const std::vector<int32_t> expert = ints(whole.at(table + "expert")), slot = ints(whole.at(table + "slot"));
+      const std::vector<int32_t> expert = ints(whole.at(table + "expert")),
+                                 slot = ints(whole.at(table + "slot"));
       remove(about.name);
       for (size_t r = 0; r < placement.size(); ++r) {
         std::vector<int64_t> entries;

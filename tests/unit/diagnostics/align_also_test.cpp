@@ -126,7 +126,8 @@ TEST(AlignAlso, CodesOfEqualWeights) {
   Layers p;
   p.wrong_from_the_start();
   for (HandCapture* side : {&p.a, &p.b}) {
-    side->codes("experts.down", "weight.codes", {3, 1, 1}, {1, 2, static_cast<uint8_t>(side == &p.b ? 4 : 3)});
+    side->codes("experts.down", "weight.codes", {3, 1, 1},
+                {1, 2, static_cast<uint8_t>(side == &p.b ? 4 : 3)});
   }
   Comparison c = p.compare();
   ASSERT_EQ(classes(c), Names{"conversion"});
@@ -139,7 +140,7 @@ TEST(AlignAlso, CodesOfEqualWeights) {
 
 TEST(AlignAlso, RoutingThatEqualOutputsOfTheRouterDoNotExplain) {
   Layers p;
-  p.wrong_from_the_start();                              // row 1 reaches the router with other values
+  p.wrong_from_the_start();                             // row 1 reaches the router with other values
   p.b.experts({0, 2, 1, 0, 0, 2}, {0, 1, 2, 3, 4, 5});  // rows 0 and 1 go elsewhere
   Comparison c = p.compare();
   ASSERT_EQ(classes(c), Names{"routing"});
@@ -183,8 +184,7 @@ TEST(AlignAlso, TokensThatOneSideScores) {
 TEST(AlignAlso, IsShownOnThePageAndEscaped) {
   Layers p;
   p.wrong_from_the_start();
-  for (HandCapture* side : {&p.a, &p.b})
-    side->m.weights.digests["layers.1.<o>"] = {side == &p.b ? "S" : "s"};
+  for (HandCapture* side : {&p.a, &p.b}) side->m.weights.digests["layers.1.<o>"] = {side == &p.b ? "S" : "s"};
   const std::string page = render_comparison(p.compare());
   EXPECT_NE(page.find("Also differs"), std::string::npos);
   EXPECT_NE(page.find("layers.1.&lt;o&gt;"), std::string::npos);

@@ -121,13 +121,14 @@ TEST(AlignRanks, WhatContradictsItselfIsNamed) {
         [](HandCapture& c) { c.bytes(kCodes, 1)[0] = 9; });
   fails(ErrorCode::corrupt_data, {"tensors-00001.safetensors", kDown, "row", "rank 0"},
         [](HandCapture& c) { c.bytes(kDown, 1)[9] ^= 1; });
-  fails(ErrorCode::corrupt_data, {"tensors-00001.safetensors", "rows.0.expert", "choice 0 of row 1", "1 and 2"},
-        [](HandCapture& c) {
+  fails(ErrorCode::corrupt_data,
+        {"tensors-00001.safetensors", "rows.0.expert", "choice 0 of row 1", "1 and 2"}, [](HandCapture& c) {
           std::string& experts = c.bytes("rows.0.expert", 1);
           for (size_t i = 0; i < experts.size(); i += 4) experts[i] = 2;
         });
   // Gaps: a tensor that a rank lacks, a table without the other, an expert without weights.
-  fails(ErrorCode::not_found, {"/b/manifest.json", kDown, "rank 1"}, [](HandCapture& c) { c.remove(kDown, 1); });
+  fails(ErrorCode::not_found, {"/b/manifest.json", kDown, "rank 1"},
+        [](HandCapture& c) { c.remove(kDown, 1); });
   fails(ErrorCode::not_found, {"/b/manifest.json", "rank 1", "rows.0.expert", "table of slots"},
         [](HandCapture& c) { c.remove("rows.0.slot", 1); });
   fails(ErrorCode::not_found, {"/b/manifest.json", kCodes, "lacks expert 2"},
@@ -135,8 +136,9 @@ TEST(AlignRanks, WhatContradictsItselfIsNamed) {
   // A manifest that says something else than the files.
   fails(ErrorCode::corrupt_data, {"rows.0.expert", "rank 1", "expert 2", "does not list"},
         [](HandCapture& c) { c.about("rows.0.expert", 1).experts = {1}; });
-  fails(ErrorCode::corrupt_data, {kCodes, "rank 1", "stacks 2", "lists 3"},
-        [](HandCapture& c) { c.about(kCodes, 1).experts = {0, 1, 2}; });
+  fails(ErrorCode::corrupt_data, {kCodes, "rank 1", "stacks 2", "lists 3"}, [](HandCapture& c) {
+    c.about(kCodes, 1).experts = {0, 1, 2};
+  });
   fails(ErrorCode::corrupt_data, {kDown, "rank 1", "another type"},
         [](HandCapture& c) { c.about(kDown, 1).format = "bf16"; });
 }
@@ -170,9 +172,10 @@ TEST(AlignDrops, PairsAreCountedThroughPermutedDispatchAndPadding) {
   Pair p;
   p.b.experts({1, 0, 0, 9}, {1, 4, 0, -1});
   p.b.values("experts.down", "output", 1, {11, 14, 10, 99});
-  p.expect("routing", "layers.0.router.experts",
-           "B dropped 3 (row, expert) pairs in layer 0, where 2 of 3 rows have fewer experts on one side and 1 "
-           "have none at B, while the router's outputs are equal");
+  p.expect(
+      "routing", "layers.0.router.experts",
+      "B dropped 3 (row, expert) pairs in layer 0, where 2 of 3 rows have fewer experts on one side and 1 "
+      "have none at B, while the router's outputs are equal");
   const Comparison c = p.compare();
   const ExpertMatch& m = c.experts.at(0);
   EXPECT_EQ(m.dropped_b, 3);

@@ -1,8 +1,8 @@
 #include "learn/run_folder.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <fmt/format.h>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
