@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "diagnostics/align_cause.h"
+#include "diagnostics/align_fresh.h"
 #include "diagnostics/align_routing.h"
 #include "diagnostics/align_weights.h"
 
@@ -36,11 +37,15 @@ std::string module_of(const PointResult& p) {
 
 class Others {
  public:
-  explicit Others(const Aligned& sides) : s_(sides), c_(sides.comparison) {}
+  Others(const Aligned& sides, const PointResult& first) : s_(sides), c_(sides.comparison), first_(first) {}
 
   std::vector<Group> find() {
     for (const PointResult& p : c_.points) {
-      if (is_root(p)) add(key_of(p), p);
+      if (is_root(p)) {
+        add(key_of(p), p, [&] { return cause_of(s_, p); });
+      } else {
+        add_fresh(p);
+      }
     }
     add_kv();
     add_scored_alone();
@@ -103,11 +108,25 @@ class Others {
     return text;
   }
 
-  void add(const std::string& key, const PointResult& p) {
+  /// Rows behind the first divergence that part anew.
+  void add_fresh(const PointResult& p) {
+    if (p.status != PointStatus::differs || p.name == first_.name) return;
+    const RowSources sources = sources_of(c_, p);
+    const int64_t rows = fresh_rows(s_, p, sources);
+    if (rows == 0) return;
+    add(fmt::format("rows {}", sources.cause), p, [&] {
+      return Cause{std::string(sources.cause), p.layer, p.module,
+                   fmt::format("{} of {} rows of {} differ though these rows of {} are equal.", rows,
+                               p.diff.rows, p.name, fmt::join(sources.points, ", "))};
+    });
+  }
+
+  template <class Make>
+  void add(const std::string& key, const PointResult& p, const Make& make) {
     const auto at = std::ranges::find(groups_, key, &Group::key);
     const std::string place = module_of(p);
     if (at == groups_.end()) {
-      groups_.push_back({key, cause_of(s_, p), {place}});
+      groups_.push_back({key, make(), {place}});
       if (p.point == "experts" && s_.a.manifest().contract.replay == "off")
         groups_.back().cause.evidence += fmt::format(
             " {} of the rows have equal outputs of the router on both sides.", unexplained_rows(s_, p.layer));
@@ -159,13 +178,14 @@ class Others {
 
   const Aligned& s_;
   const Comparison& c_;
+  const PointResult& first_;
   std::vector<Group> groups_;
 };
 
 }  // namespace
 
 std::vector<Cause> other_causes(const Aligned& sides, const PointResult& first, Cause& cause) {
-  Others others(sides);
+  Others others(sides, first);
   const std::string own = others.key_of(first), place = module_of(first);
   std::vector<Cause> also;
   for (Group& group : others.find()) {

@@ -2,6 +2,7 @@
 #include <map>
 #include <set>
 
+#include "minite/tensor.h"
 #include "support/hand_capture.h"
 #include "support/tiny_run.h"
 
@@ -338,6 +339,40 @@ TEST_F(CaptureVerb, ARealCaptureSpreadByHandComparesToo) {
                                  "layers.1.attn_norm.input", "layers.1.mlp_norm.input", "final_norm.input"})
     before.remove(name);
   EXPECT_EQ(said(before, 0)["not_compared"].size(), 5u);
+}
+
+/// The inputs of norms are the residual stream: what came in, then plus what each branch gave.
+TEST_F(CaptureVerb, InputsOfNormsAreTheResidualStream) {
+  for (const std::string run : {"dense", "experts"}) {
+    const diagnostics::Capture c(*runs_ / (run + ".sampler"));
+    const auto values = [&](const std::string& name) { return c.values<bf16>(name, io::StoredType::bf16); };
+    const auto sum = [](std::vector<bf16> x, const std::vector<bf16>& y) {
+      for (size_t i = 0; i < x.size(); ++i) x[i] = bf16(static_cast<float>(x[i]) + static_cast<float>(y[i]));
+      return x;
+    };
+    const auto expect_bits = [](const std::vector<bf16>& a, const std::vector<bf16>& b) {
+      ASSERT_EQ(a.size(), b.size());
+      for (size_t i = 0; i < a.size(); ++i) ASSERT_EQ(a[i].bits, b[i].bits) << i;
+    };
+    std::vector<bf16> x = values("embed.output");
+    for (const std::string layer : {"layers.0.", "layers.1."}) {
+      expect_bits(values(layer + "attn_norm.input"), x);
+      x = sum(x, values(layer + "o.output"));
+      expect_bits(values(layer + "mlp_norm.input"), x);
+      x = sum(x, values(layer + (run == "dense" ? "down.output" : "combine.output")));
+    }
+    // The final norm reads the rows that are scored; the row at p scores the token at p + 1.
+    const size_t cols = x.size() / c.rows().size();
+    std::vector<bf16> scored;
+    for (const diagnostics::RowId& id : c.scored()) {
+      const auto at = std::ranges::find_if(c.rows(), [&](const diagnostics::RowId& r) {
+        return r.request == id.request && r.sample == id.sample && r.position + 1 == id.position;
+      });
+      const auto begin = x.begin() + (at - c.rows().begin()) * static_cast<std::ptrdiff_t>(cols);
+      scored.insert(scored.end(), begin, begin + static_cast<std::ptrdiff_t>(cols));
+    }
+    expect_bits(values("final_norm.input"), scored);
+  }
 }
 
 TEST_F(CaptureVerb, RolloutsOfARunNameTheWeightsAndTheExperts) {

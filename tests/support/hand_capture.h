@@ -34,7 +34,8 @@ class HandCapture {
                    const std::vector<int64_t>& shape, const std::vector<T>& values) {
     return add_bytes(about, type, shape, raw(values));
   }
-  HandCapture& add_bytes(const diagnostics::CapturedTensor& about, io::StoredType type,
+  /// `about` may be one of this capture.
+  HandCapture& add_bytes(diagnostics::CapturedTensor about, io::StoredType type,
                          const std::vector<int64_t>& shape, std::string bytes) {
     bytes_.push_back(std::move(bytes));
     tensors_[about.rank][about.name] = {type, shape, std::as_bytes(std::span(bytes_.back()))};

@@ -181,6 +181,63 @@ TEST(AlignAlso, TokensThatOneSideScores) {
   EXPECT_NE(c.also[0].evidence.find("A scores 0 tokens and B 1"), std::string::npos);
 }
 
+/// A linear layer behind the first divergence, whose rows 0 and 2 reach it as they should.
+struct Behind : Layers {
+  Behind() {
+    for (HandCapture* side : {&a, &b}) {
+      side->values("attn_norm", "input", 1, {1, 2, 3}, 1);
+      side->values("qkv", "input", 1, {1, 2, 3}, 1);
+      auto codes = side->about("layers.0.qkv.input.codes");
+      codes.name = "layers.1.qkv.input.codes", codes.layer = 1;
+      side->add<uint8_t>(codes, io::StoredType::u8, {3, 1}, {1, 2, 3});
+    }
+    wrong_from_the_start();
+    b.values("attn_norm", "input", 1, {1, 2.5f, 3}, 1);
+    b.values("qkv", "input", 1, {1, 2.5f, 3}, 1);
+    set_codes({1, 9, 3});
+  }
+  void set_codes(const std::vector<uint8_t>& x) {
+    b.add<uint8_t>(b.about("layers.1.qkv.input.codes"), io::StoredType::u8, {3, 1}, x);
+  }
+};
+
+TEST(AlignAlso, RowsThatPartAnewAreExecutionOrConversion) {
+  Behind p;
+  EXPECT_TRUE(p.compare().also.empty()) << "row 1 came wrong and goes wrong";
+  p.b.values("qkv", "output", 1, {1, 2.5f, 4}, 1);  // row 2 goes wrong here
+  Comparison c = p.compare();
+  ASSERT_EQ(classes(c), Names{"execution"});
+  EXPECT_EQ(c.also[0].layer, 1);
+  EXPECT_NE(c.also[0].evidence.find("1 of 3 rows of layers.1.qkv.output"), std::string::npos)
+      << c.also[0].evidence;
+  p.set_codes({1, 9, 4});  // already in its codes
+  c = p.compare();
+  ASSERT_EQ(classes(c), Names{"conversion"});
+  // Codes are made before the norm's output is rounded: a norm that read something else explains them.
+  p.b.values("attn_norm", "input", 1, {1, 2.5f, 3.25f}, 1);
+  EXPECT_TRUE(p.compare().also.empty());
+  // Other weights explain the output.
+  Behind weights;
+  weights.b.values("qkv", "output", 1, {1, 2.5f, 4}, 1);
+  weights.b.m.weights.digests["layers.1.qkv"] = {"R"};
+  EXPECT_EQ(classes(weights.compare()), Names{"weights"});
+}
+
+TEST(AlignAlso, AResidualSumThatPartsAnew) {
+  Behind p;
+  for (HandCapture* side : {&p.a, &p.b}) {
+    side->values("attn_norm", "input", 1, {1, 2, 3}).values("o", "output", 1, {1, 1, 1});
+    side->values("mlp_norm", "input", 1, {2, 3, 4});
+  }
+  EXPECT_TRUE(p.compare().also.empty());
+  p.b.values("mlp_norm", "input", 1, {2, 3, 5});
+  const Comparison c = p.compare();
+  ASSERT_EQ(classes(c), Names{"execution"});
+  EXPECT_EQ(c.also[0].module, "mlp_norm");
+  p.b.values("o", "output", 1, {1, 1, 2});
+  EXPECT_TRUE(p.compare().also.empty());
+}
+
 TEST(AlignAlso, IsShownOnThePageAndEscaped) {
   Layers p;
   p.wrong_from_the_start();
