@@ -193,6 +193,11 @@ std::string verdict(const Comparison& c) {
   text = fmt::format("{} differing bits; {} of {} points are equal as they were executed\n", c.bits, executed,
                      c.points.size());
   if (replayed > 0) text += fmt::format("{} points are equal in replay only\n", replayed);
+  int64_t absent = 0;
+  for (const auto& [layer, m] : c.experts) absent += m.absent_a + m.absent_b;
+  if (absent > 0)
+    text +=
+        fmt::format("{} (row, expert) pairs were not compared: one side does not hold the expert\n", absent);
   return text;
 }
 

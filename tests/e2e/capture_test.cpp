@@ -281,6 +281,8 @@ TEST_F(CaptureVerb, ExpertsOnRanksCompareWithExpertsOnOne) {
     const json said = document("experts.sampler", name, 0);
     EXPECT_EQ(said["differing_bits"], 0);
     EXPECT_EQ(said["expert_ranks"], (json{1, std::stoi(ranks)}));
+    for (const json& layer : said["experts"])
+      EXPECT_EQ(layer["absent_pairs"], (json{0, 0})) << "every expert";
     EXPECT_EQ(said["not_compared"], json::array());
     EXPECT_EQ(document(name, "experts.sampler", 0)["points"].size(), said["points"].size());
     EXPECT_TRUE(
@@ -332,6 +334,9 @@ TEST_F(CaptureVerb, ARealCaptureSpreadByHandComparesToo) {
   int64_t absent = 0;
   for (const json& layer : one["experts"]) absent += layer["absent_pairs"][1].get<int64_t>();
   EXPECT_GT(absent, 0);
+  EXPECT_TRUE(
+      holds(run_minite({"compare", runs_->text("experts.sampler"), missing.write("hand").string()}).out,
+            std::to_string(absent) + " (row, expert) pairs were not compared"));
 
   test_support::HandCapture before;
   before.load(real);
