@@ -48,7 +48,8 @@ void add_fault_options(CLI::App& app, CaptureArgs& args) {
   for (const rl::Fault& fault : rl::faults()) names.push_back(fault.name);
   app.add_option("--inject", args.inject,
                  fmt::format("run this side with faults, with commas: {}", fmt::join(names, ", ")))
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_option("--inject-layer", args.inject_layer, "layer of the fault (default: the middle)");
 }
 
