@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "backends/registry.h"
+#include "cli/capture_args.h"
+#include "cli/capture_routes.h"
 #include "cli/capture_tokens.h"
-#include "cli/loaded_model.h"
-#include "cli/output.h"
 #include "cli/verb.h"
 #include "core/env.h"
 #include "core/fail.h"
@@ -21,6 +21,7 @@
 #include "minite/version.h"
 #include "recipes/glob.h"
 #include "rl/capture_run.h"
+#include "rl/replay.h"
 #include "tasks/jsonl.h"
 
 namespace minite::cli {
@@ -29,20 +30,6 @@ namespace {
 namespace fs = std::filesystem;
 using diagnostics::Capture;
 using diagnostics::CaptureSink;
-
-struct CaptureArgs {
-  LoadOptions load;
-  std::string data, role, tokens, inject, output;
-  std::vector<std::string> points;
-  std::vector<int> layers;
-  int64_t problems = 0, samples = 1, max_tokens = 0;
-  std::optional<int64_t> inject_layer;
-  std::optional<double> temperature, top_p;
-  std::optional<int64_t> top_k;
-  SampleParams draw;
-  bool logits = false;
-  ReportStyle style = ReportStyle::text;
-};
 
 /// The number of a folder step_NNNNNN, else 0.
 int64_t version_of(const fs::path& checkpoint) {
@@ -71,7 +58,7 @@ nlohmann::json selection_json(const CaptureArgs& args) {
           {"logits", args.logits}};
 }
 
-diagnostics::CaptureSelection selection(const CaptureArgs& args) {
+diagnostics::CaptureSelection selection(const CaptureArgs& args, const ModelConfig& model) {
   const auto wanted = [points = args.points, layers = args.layers](int layer, std::string_view module,
                                                                    std::string_view point) {
     if (layer >= 0 && !layers.empty() && std::ranges::count(layers, layer) == 0) return false;
@@ -80,7 +67,7 @@ diagnostics::CaptureSelection selection(const CaptureArgs& args) {
              return glob_match(pattern, point) || glob_match(pattern, full);
            });
   };
-  return {wanted, args.max_tokens, args.logits};
+  return {wanted, args.max_tokens, args.logits, args.expert_ranks, model.num_experts};
 }
 
 rl::RunConfig config_of(const LoadOptions& load) {
@@ -110,15 +97,38 @@ SampleParams draw_of(const CaptureArgs& args, const Capture* tokens) {
   return draw;
 }
 
-rl::CaptureOptions options_of(const CaptureArgs& args, const SampleParams& draw, const ModelConfig& model) {
+/// Whose experts are replayed: as the capture that gives the tokens says, unless the command line does.
+rl::RouterReplay replay_of(const CaptureArgs& args, const Capture* tokens, const ModelConfig& model) {
+  const std::string inherited = tokens == nullptr ? "off" : tokens->manifest().contract.replay;
+  const auto replay = rl::parse<rl::RouterReplay>(args.replay.value_or(inherited));
+  require(replay == rl::RouterReplay::off || model.num_experts > 0,
+          "--router-replay {} replays experts, but the model has none (num_experts={})", rl::name_of(replay),
+          model.num_experts);
+  return replay;
+}
+
+/// Whether this side takes the experts of --tokens. A sampler never does; a learner that scores a sampler's
+/// tokens is the pass for l_old, one that scores a learner's is an update.
+bool replays(const CaptureArgs& args, rl::RouterReplay replay, const Capture* tokens) {
+  if (args.role != "learner" || tokens == nullptr) return false;
+  const rl::RouterReplayRow& row = rl::row_of(rl::kRouterReplay, replay);
+  return tokens->manifest().role == "sampler" ? row.old_pass : row.updates;
+}
+
+rl::CaptureOptions options_of(const CaptureArgs& args, const SampleParams& draw, rl::RouterReplay replay,
+                              const ModelConfig& model) {
   rl::CaptureOptions o;
   o.role = args.role == "learner" ? rl::Role::learner : rl::Role::sampler;
   o.recipe = get_recipe(args.load.recipe.empty() ? env_recipe() : std::string_view(args.load.recipe)).name;
   o.kv = parse_kv_format("--kv-cache", args.load.kv_cache);
   o.draw = draw;
+  o.replay = replay;
   o.weight_version = version_of(args.load.checkpoint);
-  if (args.inject.empty()) return o;
-  o.fault = rl::fault_named(args.inject).id;
+  for (const std::string& name : args.inject) {
+    const rl::FaultId id = rl::fault_named(name).id;
+    require(std::ranges::count(o.faults, id) == 0, "--inject {}: the fault is given twice", name);
+    o.faults.push_back(id);
+  }
   o.fault_layer = args.inject_layer.value_or(model.num_hidden_layers / 2);
   if (const auto earlier = earlier_than(args.load.checkpoint)) {
     o.earlier = earlier->path;
@@ -144,7 +154,7 @@ diagnostics::CaptureManifest manifest_of(const CaptureArgs& args, const rl::Capt
   m.role = args.role;
   m.producer = "minite " MINITE_VERSION_STRING;
   m.contract = result.contract;
-  m.injected = args.inject;
+  m.injected = fmt::format("{}", fmt::join(args.inject, ","));
   m.plans = result.plans;
   m.model = nlohmann::json::parse(to_json(model));
   m.weights = {result.version_in_use, result.in_use};
@@ -156,43 +166,29 @@ void say(const CaptureArgs& args, const rl::CaptureResult& result, const diagnos
   int64_t bytes = 0;
   for (const auto& entry : fs::directory_iterator(args.output))
     bytes += static_cast<int64_t>(entry.file_size());
+  nlohmann::ordered_json replayed = nullptr;
+  std::string text;
+  if (const auto& r = result.replayed) {
+    replayed = {{"rows", r->rows}, {"other_experts", r->experts}, {"other_order", r->order}};
+    text = fmt::format(", replayed: {} of {} rows would have gone to other experts", r->experts, r->rows);
+  }
   if (args.style == ReportStyle::json) {
     print_json({{"capture", args.output},
                 {"role", m.role},
                 {"injected",
                  m.injected.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(m.injected)},
                 {"contract", nlohmann::ordered_json(io::to_json(m.contract))},
+                {"replayed", replayed},
                 {"sequences", result.sequences.size()},
                 {"response_tokens", result.logp.size()},
                 {"tensors", m.tensors.size()},
                 {"bytes", bytes}});
     return;
   }
-  print(fmt::format("{}: {} with {} (KV {}), {} sequences, {} response tokens, {} tensors, {:.1f} MB{}\n",
+  print(fmt::format("{}: {} with {} (KV {}), {} sequences, {} response tokens, {} tensors, {:.1f} MB{}{}\n",
                     args.output, m.role, m.contract.recipe, m.contract.kv_format, result.sequences.size(),
-                    result.logp.size(), m.tensors.size(), static_cast<double>(bytes) * 1e-6,
+                    result.logp.size(), m.tensors.size(), static_cast<double>(bytes) * 1e-6, text,
                     m.injected.empty() ? "" : fmt::format(", injected: {}", m.injected)));
-}
-
-/// Refuses a folder that holds something else than a capture: it would be replaced.
-void check_output(const CaptureArgs& args) {
-  const fs::path output = args.output;
-  require(args.tokens.empty() || !fs::exists(output) || !fs::equivalent(output, args.tokens),
-          "-o {} is the capture that --tokens reads; choose another folder", args.output);
-  if (!fs::exists(output) || (fs::is_directory(output) && fs::is_empty(output))) return;
-  try {
-    (void)diagnostics::read_capture_manifest(output);
-  } catch (const Error&) {
-    fail(ErrorCode::invalid_argument, "-o {} exists and is no capture; choose another folder", args.output);
-  }
-}
-
-void check_layers(const CaptureArgs& args, const ModelConfig& model) {
-  for (const int layer : args.layers) {
-    require(layer >= 0 && layer < model.num_hidden_layers,
-            "--layers {} is no layer of the model, which has layers 0 to {}", layer,
-            model.num_hidden_layers - 1);
-  }
 }
 
 int capture(const CaptureArgs& args) {
@@ -206,20 +202,23 @@ int capture(const CaptureArgs& args) {
   if (!args.tokens.empty()) tokens = std::make_unique<Capture>(args.tokens);
   check_output(args);
   const std::unique_ptr<io::Tokenizer> tokenizer = io::load_tokenizer(args.load.checkpoint);
-  Weights weights(load_model_config(args.load.checkpoint), DType::bf16,
-                  args.inject == "stale-weights" ? Purpose::training : Purpose::inference);
+  Weights weights(
+      load_model_config(args.load.checkpoint), DType::bf16,
+      std::ranges::count(args.inject, "stale-weights") > 0 ? Purpose::training : Purpose::inference);
   const ModelConfig& model = weights.config();
   require_fit(*tokenizer, model, args.load.checkpoint);
-  check_layers(args, model);
+  check_places(args, model);
   load_model(args.load.checkpoint, weights);
-  const CaptureInputTokens given = tokens ? from_capture(*tokens, problems, *tokenizer)
-                                          : from_problems(problems, args.samples, *tokenizer, model);
-  const rl::CaptureOptions options = options_of(args, draw_of(args, tokens.get()), model);
+  CaptureInputTokens given = tokens ? from_capture(*tokens, problems, *tokenizer)
+                                    : from_problems(problems, args.samples, *tokenizer, model);
+  const rl::RouterReplay replay = replay_of(args, tokens.get(), model);
+  if (replays(args, replay, tokens.get())) given.tokens.routes = recorded_routes(*tokens, model);
+  const rl::CaptureOptions options = options_of(args, draw_of(args, tokens.get()), replay, model);
   const rl::RunConfig config = config_of(args.load);
   const OpTable& table = backend(config.backend == "auto" ? env_backend() : config.backend);
   ThreadPool pool(args.load.threads > 0 ? static_cast<int>(args.load.threads) : env_threads());
   io::AtomicFolder folder(args.output);
-  CaptureSink sink(folder.path(), selection(args),
+  CaptureSink sink(folder.path(), selection(args, model),
                    {static_cast<double>(options.draw.temperature), options.draw.top_k,
                     static_cast<double>(options.draw.top_p)},
                    given.samples);
@@ -234,58 +233,11 @@ int capture(const CaptureArgs& args) {
   return kOk;
 }
 
-void add_run_options(CLI::App& app, CaptureArgs& args) {
-  app.add_option("--data", args.data, "JSONL of problems {\"prompt\", \"answer\"}");
-  app.add_option("--problems", args.problems, "take the first N problems; 0: all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--role", args.role, "learner (packed forward pass) or sampler (prefill and decode)")
-      ->required()
-      ->check(CLI::IsMember({"learner", "sampler"}));
-  app.add_option("--tokens", args.tokens, "score the prompts and responses of this capture, as it drew them");
-  app.add_option("--samples", args.samples, "responses a prompt")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--max-new-tokens", args.draw.max_new_tokens, "longest response")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--temperature", args.temperature,
-                 "of drawing and of log-probs (default: 1, or as --tokens)")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--top-k", args.top_k, "of drawing, 0: all (default: 0, or as --tokens)")
-      ->check(CLI::NonNegativeNumber);
-  app.add_option("--top-p", args.top_p, "of drawing (default: 1, or as --tokens)")
-      ->check(CLI::Range(0.0, 1.0));
-  app.add_option("--seed", args.draw.seed, "seed of the draws")->capture_default_str();
-}
-
-void add_fault_options(CLI::App& app, CaptureArgs& args) {
-  std::vector<std::string_view> names;
-  for (const rl::Fault& fault : rl::faults()) names.push_back(fault.name);
-  app.add_option("--inject", args.inject,
-                 fmt::format("run this side with a fault: {}", fmt::join(names, ", ")));
-  app.add_option("--inject-layer", args.inject_layer, "layer of the fault (default: the middle)");
-}
-
 }  // namespace
 
 std::function<int()> add_capture(CLI::App& app) {
   auto args = std::make_shared<CaptureArgs>();
-  add_load_options(app, args->load);
-  add_run_options(app, *args);
-  add_fault_options(app, *args);
-  app.add_option("-o,--output", args->output, "folder to write; a capture that exists is replaced")
-      ->required();
-  app.add_option("--points", args->points,
-                 "store these points only, with commas: patterns for POINT or MODULE.POINT, e.g. "
-                 "output,qkv.*,weight.*")
-      ->delimiter(',');
-  app.add_option("--layers", args->layers, "store these layers only, with commas")->delimiter(',');
-  app.add_option("--max-tokens", args->max_tokens, "store the first N positions of a sequence; 0: all")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_flag("--logits", args->logits, "store lm_head.output, one row of the vocabulary a token, too");
-  add_json_flag(app, args->style);
+  add_capture_options(app, *args);
   return [args] { return capture(*args); };
 }
 

@@ -85,6 +85,53 @@ std::string rows_text(std::string_view what, const RowMatch& rows) {
   return text + "\n";
 }
 
+ordered_json experts_json(const Comparison& c) {
+  ordered_json rows = ordered_json::array();
+  for (const auto& [layer, m] : c.experts) {
+    rows.push_back({{"layer", layer},
+                    {"rows", m.rows},
+                    {"other_experts", m.other},
+                    {"fewer_experts", m.fewer},
+                    {"other_order", m.order},
+                    {"dropped_pairs", {m.dropped_a, m.dropped_b}},
+                    {"dropped_rows", {m.whole_a, m.whole_b}},
+                    {"absent_pairs", {m.absent_a, m.absent_b}},
+                    {"padding", m.padding}});
+  }
+  return rows;
+}
+
+ordered_json cause_json(const diagnostics::Cause& cause) {
+  return {
+      {"class", cause.cause}, {"layer", cause.layer}, {"module", cause.module}, {"evidence", cause.evidence}};
+}
+
+/// Layers in which rows were not dispatched alike, or experts were not captured.
+std::string experts_text(const Comparison& c) {
+  Table table({"layer", "rows", "other experts", "fewer", "other order", "dropped at A", "at B",
+               "not held at A", "at B"});
+  bool any = false;
+  for (const auto& [layer, m] : c.experts) {
+    if (m.differing() + m.order + m.absent_a + m.absent_b == 0) continue;
+    any = true;
+    table.add({std::to_string(layer), std::to_string(m.rows), std::to_string(m.other),
+               std::to_string(m.fewer), std::to_string(m.order), std::to_string(m.dropped_a),
+               std::to_string(m.dropped_b), std::to_string(m.absent_a), std::to_string(m.absent_b)});
+  }
+  return any ? "\ndispatch to experts\n" + table.to_text(2) : "";
+}
+
+std::string also_text(const Comparison& c) {
+  if (c.also.empty()) return "";
+  std::string text = "\nalso differs, whatever the first divergence did\n";
+  for (const diagnostics::Cause& cause : c.also) {
+    text += fmt::format("  {}", cause.cause);
+    if (cause.layer >= 0) text += fmt::format(" in layer {}", cause.layer);
+    text += fmt::format(", {}\n    {}\n", cause.module, cause.evidence);
+  }
+  return text;
+}
+
 std::string points_text(const Comparison& c, bool all) {
   Table table({"point", "status", "differing", "of", "rows", "max |diff|", "relative L2", "from"});
   int64_t shown = 0;
@@ -146,6 +193,11 @@ std::string verdict(const Comparison& c) {
   text = fmt::format("{} differing bits; {} of {} points are equal as they were executed\n", c.bits, executed,
                      c.points.size());
   if (replayed > 0) text += fmt::format("{} points are equal in replay only\n", replayed);
+  int64_t absent = 0;
+  for (const auto& [layer, m] : c.experts) absent += m.absent_a + m.absent_b;
+  if (absent > 0)
+    text +=
+        fmt::format("{} (row, expert) pairs were not compared: one side does not hold the expert\n", absent);
   return text;
 }
 
@@ -163,11 +215,10 @@ ordered_json compare_document(const Comparison& c) {
   }
   ordered_json cause = nullptr;
   if (c.cause) {
-    cause = {{"class", c.cause->cause},
-             {"layer", c.cause->layer},
-             {"module", c.cause->module},
-             {"evidence", c.cause->evidence}};
+    cause = cause_json(*c.cause);
   }
+  ordered_json also = ordered_json::array();
+  for (const diagnostics::Cause& other : c.also) also.push_back(cause_json(other));
   const auto injected = [](const std::string& name) {
     return name.empty() ? ordered_json(nullptr) : ordered_json(name);
   };
@@ -181,8 +232,11 @@ ordered_json compare_document(const Comparison& c) {
           {"rows", rows_json(c.rows)},
           {"scored", rows_json(c.scored)},
           {"expert_padding", c.expert_padding},
+          {"expert_ranks", {c.ranks_a, c.ranks_b}},
+          {"experts", experts_json(c)},
           {"first", first_json(c)},
           {"cause", cause},
+          {"also", also},
           {"slips", slips_json(c)},
           {"waterfall", steps},
           {"points", points},
@@ -196,9 +250,11 @@ std::string compare_text(const Comparison& c, bool all) {
   for (const auto& d : c.contract) text += fmt::format("{}: {} and {}\n", d.field, d.a, d.b);
   text += rows_text("rows read", c.rows) + rows_text("tokens scored", c.scored);
   if (c.expert_padding > 0) text += fmt::format("padding of experts: {} rows\n", c.expert_padding);
-  text += points_text(c, all);
+  if (c.ranks_a + c.ranks_b > 2)
+    text += fmt::format("experts lie on: {} ranks at A, {} at B\n", c.ranks_a, c.ranks_b);
+  text += points_text(c, all) + experts_text(c);
   if (!c.not_compared.empty()) text += fmt::format("\n{} tensors on one side only\n", c.not_compared.size());
-  if (!c.same()) text += waterfall_text(c) + first_text(c);
+  if (!c.same()) text += waterfall_text(c) + first_text(c) + also_text(c);
   return text + "\n" + verdict(c);
 }
 

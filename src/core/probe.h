@@ -11,7 +11,7 @@ namespace minite {
 
 /// A numeric boundary of a module.
 enum class Point : uint8_t {
-  input,        ///< of a linear layer
+  input,        ///< of a linear layer, or of a norm: the residual stream
   weight,       ///< of a linear layer, at each use
   output,       ///< before a residual is added
   grad_output,  ///< d loss / d output of a linear layer

@@ -2,32 +2,21 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <map>
 #include <set>
 
 #include "core/fail.h"
 #include "diagnostics/align_cause.h"
 #include "diagnostics/align_order.h"
+#include "diagnostics/align_points.h"
 
 namespace minite::diagnostics {
 namespace {
 
-constexpr std::string_view kLayers = "layers.";
 constexpr std::array<std::string_view, 3> kStatus = {"equal", "differs", "other format"};
 
-/// A weight [E, N, C] as [E N, C], a list of scales as one a row; anything else as it is.
-io::TensorInfo flat(const CapturedTensor& about, io::TensorInfo tensor) {
-  if (!about.point.starts_with("weight")) return tensor;
-  const int64_t cols = about.point.ends_with("outer_scale") || tensor.shape.empty() ? 1 : tensor.shape.back();
-  tensor.shape = {tensor.count() / std::max<int64_t>(cols, 1), cols};
-  return tensor;
-}
-
-PointResult point_named(const std::string& name, int layer, std::string_view module, std::string_view point) {
-  PointResult p;
-  p.name = name, p.layer = layer, p.module = module, p.point = point;
-  return p;
+bool holds_residual(const Capture& side) {
+  return std::ranges::any_of(side.manifest().tensors,
+                             [](const CapturedTensor& t) { return is_residual(t.module, t.point); });
 }
 
 std::string spec_of(const CapturedTensor& t) { return t.spec.empty() ? t.format : t.spec; }
@@ -44,8 +33,8 @@ class Aligner {
     c_.injected_a = a_.manifest().injected, c_.injected_b = b_.manifest().injected;
     match();
     add_tensors();
-    add_digests();
-    add_scored_rows();
+    add_digests(a_, b_, c_);
+    add_scored_rows(a_, b_, c_);
     std::ranges::stable_sort(c_.points, {},
                              [](const PointResult& p) { return point_order(p.layer, p.module, p.point); });
     const auto first =
@@ -53,8 +42,8 @@ class Aligner {
     for (const PointResult& p : c_.points) c_.bits += p.diff.bits;
     if (first == c_.points.end()) return std::move(c_);
     c_.first = static_cast<size_t>(first - c_.points.begin());
-    c_.where = locate({a_, b_, c_, experts_});
-    explain({a_, b_, c_, experts_}, c_);
+    c_.where = locate({a_, b_, c_});
+    explain({a_, b_, c_}, c_);
     return std::move(c_);
   }
 
@@ -107,21 +96,8 @@ class Aligner {
         "{} and {} have no row in common: their requests or tokens differ. Give the tokens of one side to "
         "the other with --tokens",
         a_.name(), b_.name());
-    const int64_t k = std::max<int64_t>(a_.manifest().model_number("num_experts_per_tok", 1), 1);
-    for (int layer = 0; layer < a_.manifest().model_number("num_hidden_layers", 0); ++layer) {
-      const PackedRows x{a_.experts(layer), a_.slots(layer), k}, y{b_.experts(layer), b_.slots(layer), k};
-      if (x.slot.empty() && y.slot.empty()) continue;
-      const ExpertMatch& m = experts_[layer] = match_experts(x, y, c_.rows.pairs);
-      c_.expert_padding += m.padding;
-      PointResult p = point_named(fmt::format("layers.{}.router.experts", layer), layer, "router", "experts");
-      p.diff.elements = p.diff.rows = m.rows;
-      p.diff.differing = p.diff.differing_rows = m.other;
-      if (m.other > 0) {
-        p.status = PointStatus::differs;
-        p.diff.row = m.first;
-      }
-      c_.points.push_back(p);
-    }
+    c_.ranks_a = a_.ranks(), c_.ranks_b = b_.ranks();
+    add_experts(a_, b_, c_);
   }
 
   void add_tensors() {
@@ -153,17 +129,22 @@ class Aligner {
     }
     const io::TensorInfo left = flat(x, a_.tensor(x.name)), right = flat(y, b_.tensor(y.name));
     const bool weight = row_table(x.module, x.point) == RowTable::none;
+    const bool by_expert = weight && other_experts({a_, b_, c_}, x.name);
     if (left.type != right.type || row_elements(left) != row_elements(right) ||
-        (weight && left.shape != right.shape)) {
+        (weight && !by_expert && left.shape != right.shape)) {
       fail(ErrorCode::invalid_argument,
            "tensor {} is {} [{}] in {}/{} and {} [{}] in {}/{}; they cannot meet", x.name,
            io::stored_type(left.type).name, fmt::join(left.shape, ", "), a_.name(), x.file,
            io::stored_type(right.type).name, fmt::join(right.shape, ", "), b_.name(), y.file);
     }
+    const RowPairs pairs = weight ? weight_pairs({a_, b_, c_}, x.name) : pairs_of({a_, b_, c_}, x);
+    if (pairs.empty() &&
+        left.shape.front() + right.shape.front() > 0) {  // experts that the other side does not hold
+      c_.not_compared.push_back(x.name);
+      return;
+    }
     const Format* format = x.point.ends_with("codes") ? known_format(x.format) : nullptr;
-    p.diff = compare_values(left, right,
-                            weight ? same_rows(left.shape.front()) : pairs_of({a_, b_, c_, experts_}, x),
-                            format != nullptr && format->bits == 4);
+    p.diff = compare_values(left, right, pairs, format != nullptr && format->bits == 4);
     if (p.diff.differing > 0) p.status = PointStatus::differs;
     c_.points.push_back(std::move(p));
   }
@@ -177,7 +158,9 @@ class Aligner {
   /// A tensor that one side lacks: it runs without codes there, was not asked for, or is missing.
   void add_one(const CapturedTensor& t, bool in_a) {
     const Capture &has = in_a ? a_ : b_, &lacks = in_a ? b_ : a_;
-    if (has.manifest().selection != lacks.manifest().selection) {
+    // A side without any residual stream was captured before it was a point.
+    const bool before = is_residual(t.module, t.point) && !holds_residual(lacks);
+    if (has.manifest().selection != lacks.manifest().selection || before) {
       c_.not_compared.push_back(t.name);
       return;
     }
@@ -194,73 +177,25 @@ class Aligner {
     c_.points.push_back(std::move(p));
   }
 
-  void add_digests() {
-    const auto &x = a_.manifest().weights.digests, &y = b_.manifest().weights.digests;
-    for (const auto& [name, units] : x) {
-      const auto it = y.find(name);
-      if (it == y.end()) continue;
-      PointResult p = point_named(name + ".weight.digest", -1, name, "weight.digest");
-      const size_t dot = name.find('.', kLayers.size());
-      if (name.starts_with(kLayers) && dot != std::string::npos) {
-        std::from_chars(name.data() + kLayers.size(), name.data() + dot, p.layer);
-        p.module = name.substr(dot + 1);
-      }
-      p.diff.rows = p.diff.elements = static_cast<int64_t>(units.size());
-      for (size_t i = 0; i < std::max(units.size(), it->second.size()); ++i) {
-        const auto at = [&](const std::vector<std::string>& list) {
-          return i < list.size() ? list[i] : "absent";
-        };
-        if (at(units) == at(it->second)) continue;
-        if (p.diff.differing++ == 0)
-          p.diff.row = static_cast<int64_t>(i), p.diff.a = at(units), p.diff.b = at(it->second);
-      }
-      p.diff.differing_rows = p.diff.differing;
-      if (p.diff.differing > 0) p.status = PointStatus::differs;
-      c_.points.push_back(std::move(p));
-    }
-  }
-
-  /// Tokens that one side scores and the other does not, of sequences that both score.
-  void add_scored_rows() {
-    std::set<std::pair<int64_t, int32_t>> common;
-    for (const auto& [i, j] : c_.scored.pairs) {
-      const RowId& r = a_.scored()[static_cast<size_t>(i)];
-      common.emplace(r.request, r.sample);
-    }
-    PointResult p = point_named("scored.rows", -1, "scored", "rows");
-    p.diff.rows = static_cast<int64_t>(c_.scored.pairs.size());
-    const bool same_selection = a_.manifest().selection == b_.manifest().selection;
-    const auto extra = [&](const Capture& side, const std::vector<int64_t>& only) {
-      return same_selection ? std::ranges::count_if(only,
-                                                    [&](int64_t i) {
-                                                      const RowId& r = side.scored()[static_cast<size_t>(i)];
-                                                      return common.contains({r.request, r.sample});
-                                                    })
-                            : 0;
-    };
-    const auto in_a = c_.scored_only_a = extra(a_, c_.scored.only_a);
-    const auto in_b = c_.scored_only_b = extra(b_, c_.scored.only_b);
-    p.diff.differing = p.diff.differing_rows = in_a + in_b;
-    p.diff.a = fmt::format("{} more tokens", in_a), p.diff.b = fmt::format("{} more tokens", in_b);
-    if (in_a + in_b > 0) p.status = PointStatus::differs;
-    c_.points.push_back(std::move(p));
-  }
-
   const Capture &a_, &b_;
   Comparison c_;
-  std::map<int, ExpertMatch> experts_;
 };
 
 }  // namespace
 
 std::string_view to_string(PointStatus status) { return kStatus[static_cast<size_t>(status)]; }
 
+bool is_residual(std::string_view module, std::string_view point) {
+  return point == "input" && module.ends_with("_norm");
+}
+
 Comparison compare_captures(const Capture& a, const Capture& b) { return Aligner(a, b).finish(); }
 
 std::vector<WaterfallStep> waterfall(const Comparison& comparison) {
   std::vector<WaterfallStep> steps;
   for (const PointResult& p : comparison.points) {
-    if (p.point != "output" || p.status == PointStatus::format || p.module == "entropy") continue;
+    const bool step = p.point == "output" || is_residual(p.module, p.point);
+    if (!step || p.status == PointStatus::format || p.module == "entropy") continue;
     steps.push_back({p.name, p.layer, p.diff.relative_l2, p.replayed()});
   }
   return steps;

@@ -1,6 +1,7 @@
 #pragma once
 // Two captures side by side: what is equal bit for bit, where they part first, and why. Permutation, padding
 // and dispatch order do not matter.
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -57,13 +58,16 @@ struct Comparison {
   std::vector<io::ContractDifference> contract;  ///< differences that explain other bits
   RowMatch rows, scored;
   int64_t scored_only_a = 0, scored_only_b = 0;  ///< scored on one side, of sequences that both score
-  int64_t expert_padding = 0;                    ///< packed rows without a slot, of both sides
+  std::map<int, ExpertMatch> experts;            ///< where rows went, by layer
+  int64_t expert_padding = 0;                    ///< packed rows without a slot, of both sides, all layers
+  int64_t ranks_a = 1, ranks_b = 1;              ///< that hold experts
   std::vector<PointResult> points;               ///< in computational order
   std::vector<std::string> not_compared;         ///< on one side only, because the sides stored other things
   int64_t bits = 0;                              ///< that differ, in all points
   std::optional<size_t> first;                   ///< the first point that is not equal
   Divergence where;
   std::optional<Cause> cause;      ///< of the first divergence
+  std::vector<Cause> also;         ///< causes of differences that cannot be a consequence of it
   std::vector<SemanticFit> slips;  ///< when the log-probs are the first that differ
 
   [[nodiscard]] bool same() const { return !first; }
@@ -74,7 +78,10 @@ struct Comparison {
 /// that one side lacks though both were asked for it, shapes that differ).
 [[nodiscard]] Comparison compare_captures(const Capture& a, const Capture& b);
 
-/// Relative L2 after each module, from the embedding to the log-prob.
+/// Whether the point is the residual stream: the input of a norm.
+[[nodiscard]] bool is_residual(std::string_view module, std::string_view point);
+
+/// Relative L2 of the residual stream and after each module, from the embedding to the log-prob.
 struct WaterfallStep {
   std::string name;
   int layer = -1;

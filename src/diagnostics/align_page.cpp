@@ -148,6 +148,29 @@ std::string slips_html(const Comparison& c) {
   return table_html("Slips of meaning", {"Slip", "Verdict", "What it would be", "Tokens", "Error"}, rows);
 }
 
+std::string also_html(const Comparison& c) {
+  std::vector<Cells> rows;
+  for (const Cause& cause : c.also) rows.push_back({cause.cause, place_of(cause), cause.evidence});
+  if (rows.empty()) return "";
+  return table_html("Also differs, whatever the first divergence did", {"Cause", "Where", "Evidence"}, rows);
+}
+
+std::string experts_html(const Comparison& c) {
+  std::vector<Cells> rows;
+  for (const auto& [layer, m] : c.experts) {
+    if (m.differing() + m.order + m.absent_a + m.absent_b == 0) continue;
+    const auto both = [](int64_t a, int64_t b) { return fmt::format("{} at A, {} at B", a, b); };
+    rows.push_back({std::to_string(layer), std::to_string(m.rows), std::to_string(m.other),
+                    std::to_string(m.fewer), std::to_string(m.order), both(m.dropped_a, m.dropped_b),
+                    both(m.absent_a, m.absent_b)});
+  }
+  if (rows.empty()) return "";
+  return table_html("Dispatch to experts",
+                    {"Layer", "Rows", "Other experts", "Fewer experts", "Other order", "Dropped pairs",
+                     "Pairs of experts not held"},
+                    rows);
+}
+
 std::string cause_html(const Comparison& c) {
   if (!c.first) return "";
   std::string text =
@@ -182,7 +205,7 @@ std::string render_comparison(const Comparison& c) {
   std::vector<Cells> contract;
   for (const io::ContractDifference& d : c.contract) contract.push_back({d.field, d.a, d.b});
   if (!contract.empty()) out += table_html("Contracts", {"Field", "A", "B"}, contract);
-  return out + slips_html(c) + points_html(c) + "</article>\n" +
+  return out + also_html(c) + slips_html(c) + experts_html(c) + points_html(c) + "</article>\n" +
          close_page(fmt::format("the captures {}", name));
 }
 

@@ -60,10 +60,8 @@ void match_sequence(const std::map<int32_t, Place>& a, const std::map<int32_t, P
 }
 
 /// Expert -> packed row and choice, of each row.
-struct Routed {
-  std::map<int32_t, std::pair<int64_t, int64_t>> experts;
-  std::vector<int32_t> in_order;  ///< experts by choice
-};
+using Routed = std::map<int32_t, std::pair<int64_t, int64_t>>;
+
 std::map<int64_t, Routed> routed(const PackedRows& packed, int64_t& padding) {
   std::map<int64_t, Routed> rows;
   for (size_t i = 0; i < packed.slot.size(); ++i) {
@@ -72,15 +70,58 @@ std::map<int64_t, Routed> routed(const PackedRows& packed, int64_t& padding) {
       ++padding;
       continue;
     }
-    rows[slot / packed.k].experts[packed.expert[i]] = {static_cast<int64_t>(i), slot % packed.k};
-  }
-  for (auto& [row, r] : rows) {
-    std::vector<std::pair<int64_t, int32_t>> by_choice;
-    for (const auto& [expert, place] : r.experts) by_choice.emplace_back(place.second, expert);
-    std::ranges::sort(by_choice);
-    for (const auto& [choice, expert] : by_choice) r.in_order.push_back(expert);
+    rows[slot / packed.k][packed.expert[i]] = {static_cast<int64_t>(i), slot % packed.k};
   }
   return rows;
+}
+
+std::vector<int32_t> by_choice(const Routed& experts) {
+  std::vector<std::pair<int64_t, int32_t>> choices;
+  for (const auto& [expert, place] : experts) choices.emplace_back(place.second, expert);
+  std::ranges::sort(choices);
+  std::vector<int32_t> in_order;
+  for (const auto& [choice, expert] : choices) in_order.push_back(expert);
+  return in_order;
+}
+
+/// The part of `experts` that `other` holds; counts the rest.
+Routed held_by(const PackedRows& other, const Routed& experts, int64_t& absent) {
+  Routed kept;
+  for (const auto& [expert, place] : experts) {
+    if (other.holds(expert)) {
+      kept.emplace(expert, place);
+    } else {
+      ++absent;
+    }
+  }
+  return kept;
+}
+
+/// Compares the experts of one row; whether they differ in more than order.
+bool match_row(const Routed& x, const Routed& y, ExpertMatch& match) {
+  int64_t common = 0;
+  for (const auto& [expert, place] : x) {
+    const auto it = y.find(expert);
+    if (it == y.end()) continue;
+    match.pairs.emplace_back(place.first, it->second.first);
+    ++common;
+  }
+  const int64_t only_x = static_cast<int64_t>(x.size()) - common,
+                only_y = static_cast<int64_t>(y.size()) - common;
+  const int64_t elsewhere = std::min(only_x, only_y);
+  match.dropped_b += only_x - elsewhere;
+  match.dropped_a += only_y - elsewhere;
+  match.whole_a += x.empty() ? 1 : 0;
+  match.whole_b += y.empty() ? 1 : 0;
+  if (elsewhere > 0) {
+    ++match.other;
+  } else if (only_x + only_y > 0) {
+    ++match.fewer;
+  } else if (by_choice(x) != by_choice(y)) {
+    ++match.order;
+    return false;
+  }
+  return only_x + only_y > 0;
 }
 
 }  // namespace
@@ -103,21 +144,21 @@ RowMatch match_rows(const std::vector<RowId>& a, const std::vector<RowId>& b, co
 ExpertMatch match_experts(const PackedRows& a, const PackedRows& b, const RowPairs& rows) {
   ExpertMatch match;
   const auto left = routed(a, match.padding), right = routed(b, match.padding);
-  bool other_seen = false;
+  const auto of = [](const std::map<int64_t, Routed>& side, int64_t row) {
+    const auto it = side.find(row);
+    return it == side.end() ? Routed{} : it->second;
+  };
+  bool differs = false;
   for (size_t i = 0; i < rows.size(); ++i) {
-    const auto x = left.find(rows[i].first), y = right.find(rows[i].second);
-    if (x == left.end() || y == right.end()) continue;
+    const Routed x = held_by(b, of(left, rows[i].first), match.absent_b);
+    const Routed y = held_by(a, of(right, rows[i].second), match.absent_a);
+    if (x.empty() && y.empty()) continue;
     ++match.rows;
-    for (const auto& [expert, place] : x->second.experts) {
-      const auto it = y->second.experts.find(expert);
-      if (it != y->second.experts.end()) match.pairs.emplace_back(place.first, it->second.first);
-    }
-    if (x->second.in_order == y->second.in_order) continue;
-    const bool same = std::ranges::equal(x->second.experts, y->second.experts,
-                                         [](const auto& p, const auto& q) { return p.first == q.first; });
-    ++(same ? match.order : match.other);
-    if (match.first < 0 || (!same && !other_seen)) match.first = static_cast<int64_t>(i);
-    other_seen = other_seen || !same;
+    const int64_t reordered = match.order;
+    const bool here = match_row(x, y, match);
+    const bool first = here ? !differs : match.order > reordered && match.first < 0;
+    if (first) match.first = static_cast<int64_t>(i);
+    differs = differs || here;
   }
   return match;
 }

@@ -51,7 +51,12 @@ std::string unit_text(const Aligned& s, const PointResult& p) {
     const auto row = s.comparison.rows.pairs[static_cast<size_t>(p.diff.row)].first;
     return to_string(s.a.rows()[static_cast<size_t>(row)]);
   }
-  return fmt::format("row {} of the weight", p.diff.row);
+  const auto row = weight_pairs(s, p.name)[static_cast<size_t>(p.diff.row)].first;
+  const CapturedTensor& about = *s.a.find(p.name);
+  if (!p.module.starts_with("experts.")) return fmt::format("row {} of the weight", row);
+  const std::vector<int32_t> experts = s.a.stacked_experts(p.name);
+  const int64_t each = flat(about, s.a.tensor(p.name)).shape.front() / static_cast<int64_t>(experts.size());
+  return fmt::format("row {} of expert {}", row % each, experts[static_cast<size_t>(row / each)]);
 }
 
 }  // namespace
@@ -61,10 +66,39 @@ const RowPairs& pairs_of(const Aligned& s, const CapturedTensor& t) {
     case RowTable::scored:
       return s.comparison.scored.pairs;
     case RowTable::experts:
-      return s.experts.at(t.layer).pairs;
+      return s.comparison.experts.at(t.layer).pairs;
     default:
       return s.comparison.rows.pairs;
   }
+}
+
+io::TensorInfo flat(const CapturedTensor& about, io::TensorInfo tensor) {
+  if (!about.point.starts_with("weight")) return tensor;
+  const int64_t cols = about.point.ends_with("outer_scale") || tensor.shape.empty() ? 1 : tensor.shape.back();
+  tensor.shape = {tensor.count() / std::max<int64_t>(cols, 1), cols};
+  return tensor;
+}
+
+bool other_experts(const Aligned& s, const std::string& name) {
+  const CapturedTensor &x = *s.a.find(name), &y = *s.b.find(name);
+  const bool said = !x.experts.empty() || !y.experts.empty();
+  return said && s.a.stacked_experts(name) != s.b.stacked_experts(name);
+}
+
+RowPairs weight_pairs(const Aligned& s, const std::string& name) {
+  const CapturedTensor& about = *s.a.find(name);
+  const int64_t rows = flat(about, s.a.tensor(name)).shape.front();
+  if (!other_experts(s, name)) return same_rows(rows);
+  const std::vector<int32_t> x = s.a.stacked_experts(name), y = s.b.stacked_experts(name);
+  const int64_t each = rows / std::max<int64_t>(static_cast<int64_t>(x.size()), 1);
+  RowPairs pairs;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const auto at = std::ranges::lower_bound(y, x[i]);
+    if (at == y.end() || *at != x[i]) continue;
+    for (int64_t r = 0; r < each; ++r)
+      pairs.emplace_back(static_cast<int64_t>(i) * each + r, (at - y.begin()) * each + r);
+  }
+  return pairs;
 }
 
 const Format* known_format(const std::string& name) {

@@ -57,10 +57,9 @@ std::vector<std::byte> bytes_of(const std::vector<T>& values) {
 /// "name" of rows that the capture itself wrote down.
 template <class Outputs, class T>
 void add_list(Outputs& outputs, const std::string& name, const std::vector<T>& values,
-              Provenance provenance = Provenance::kernel, int layer = -1) {
+              Provenance provenance = Provenance::kernel) {
   CapturedTensor about;
   about.name = name;
-  about.layer = layer;
   about.provenance = provenance;
   const std::vector<int64_t> dims(1, static_cast<int64_t>(values.size()));
   outputs.emplace_back(about, StoredOf<T>::value, dims, [values] { return bytes_of(values); });
@@ -156,29 +155,69 @@ void CaptureSink::add_sequence_tables(std::vector<Output>& outputs) const {
   add_list(outputs, "sequences.sample", sample);
 }
 
+std::pair<int32_t, int32_t> CaptureSink::experts_of(int64_t rank) const {
+  const auto first = [&](int64_t r) {
+    return static_cast<int32_t>(r * selection_.experts / selection_.expert_ranks);
+  };
+  return {first(rank), first(rank + 1)};
+}
+
 void CaptureSink::add_expert_tables(std::vector<Output>& outputs, const std::vector<int64_t>& order,
-                                    std::map<int, std::vector<int64_t>>& expert_order) const {
+                                    int64_t rank, ExpertOrder& expert_order) const {
   std::vector<int64_t> place(order.size());
   for (size_t i = 0; i < order.size(); ++i) place[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  const bool split = selection_.expert_ranks > 1;
+  const auto [first, end] = experts_of(rank);
   for (const auto& [layer, table] : experts_) {
     const auto slot = [&](size_t i) {
       const Choice& c = table.all[i];
       return place[static_cast<size_t>(c.row)] * table.k + c.choice;
     };
-    std::vector<int64_t>& by_slot = expert_order[layer];
-    by_slot.resize(table.all.size());
-    std::iota(by_slot.begin(), by_slot.end(), 0);
+    std::vector<int64_t>& by_slot = expert_order[{layer, rank}];
+    for (size_t i = 0; i < table.all.size(); ++i) {
+      const int32_t expert = table.all[i].expert;
+      if (!split || (expert >= first && expert < end)) by_slot.push_back(static_cast<int64_t>(i));
+    }
     std::ranges::sort(by_slot, {}, [&](int64_t i) { return slot(static_cast<size_t>(i)); });
     const std::string prefix = fmt::format("rows.{}.", layer);
+    const size_t begin = outputs.size();
     add_list(outputs, prefix + "expert",
-             in_order<int32_t>(by_slot, [&](size_t i) { return table.all[i].expert; }), Provenance::kernel,
-             layer);
-    add_list(outputs, prefix + "slot", in_order<int32_t>(by_slot, slot), Provenance::kernel, layer);
+             in_order<int32_t>(by_slot, [&](size_t i) { return table.all[i].expert; }));
+    add_list(outputs, prefix + "slot", in_order<int32_t>(by_slot, slot));
+    for (size_t i = begin; i < outputs.size(); ++i) {
+      outputs[i].about.layer = layer;
+      outputs[i].about.rank = rank;
+    }
+    for (int32_t e = first; split && e < end; ++e) outputs[begin].about.experts.push_back(e);
   }
 }
 
-void CaptureSink::add_recorded(std::vector<Output>& outputs, const Recorded& recorded,
+/// A run of the experts of a weight [E, ...].
+void CaptureSink::add_weight_part(std::vector<Output>& outputs, const Recorded& recorded, int64_t rank) {
+  const auto [first, end] = experts_of(rank);
+  std::vector<int64_t> shape = recorded.shape;
+  if (shape[0] != selection_.experts) {
+    fail(ErrorCode::internal, "capture: {} stacks {} experts of {}", recorded.about.name, shape[0],
+         selection_.experts);
+  }
+  shape[0] = end - first;
+  outputs.emplace_back(recorded.about, recorded.type, shape, [this, &recorded, first, end] {
+    const std::vector<std::byte> all = spill_.read(recorded.data);
+    const size_t bytes = all.size() / static_cast<size_t>(selection_.experts);
+    return std::vector<std::byte>(all.begin() + static_cast<std::ptrdiff_t>(first * bytes),
+                                  all.begin() + static_cast<std::ptrdiff_t>(end * bytes));
+  });
+  outputs.back().about.rank = rank;
+  for (int32_t e = first; e < end; ++e) outputs.back().about.experts.push_back(e);
+}
+
+void CaptureSink::add_recorded(std::vector<Output>& outputs, const Recorded& recorded, int64_t rank,
                                const std::vector<int64_t>& order) {
+  const bool experts = recorded.about.module.starts_with("experts.");
+  if (recorded.table == RowTable::none && experts && selection_.expert_ranks > 1) {
+    add_weight_part(outputs, recorded, rank);
+    return;
+  }
   if (recorded.table == RowTable::none) {
     outputs.emplace_back(recorded.about, recorded.type, recorded.shape,
                          [this, &recorded] { return spill_.read(recorded.data); });
@@ -186,21 +225,24 @@ void CaptureSink::add_recorded(std::vector<Output>& outputs, const Recorded& rec
   }
   const auto rows = static_cast<int64_t>(order.size());
   const int64_t row_bytes = recorded.cols * io::stored_type(recorded.type).bytes;
-  if (static_cast<int64_t>(recorded.data.bytes) != rows * row_bytes) {
+  const int64_t all_rows =
+      experts ? static_cast<int64_t>(experts_.at(recorded.about.layer).all.size()) : rows;
+  if (static_cast<int64_t>(recorded.data.bytes) != all_rows * row_bytes) {
     fail(ErrorCode::internal, "capture: {} has {} bytes for {} rows of {}", recorded.about.name,
-         recorded.data.bytes, rows, row_bytes);
+         recorded.data.bytes, all_rows, row_bytes);
   }
   const bool scalar = recorded.about.point == "input.outer_scale";
   const std::vector<int64_t> shape = scalar ? std::vector{rows} : std::vector{rows, recorded.cols};
   outputs.emplace_back(recorded.about, recorded.type, shape, [this, &recorded, &order, row_bytes] {
     const std::vector<std::byte> arrived = spill_.read(recorded.data);
-    std::vector<std::byte> bytes(arrived.size());
+    std::vector<std::byte> bytes(order.size() * static_cast<size_t>(row_bytes));
     for (size_t i = 0; i < order.size(); ++i) {
       std::memcpy(bytes.data() + i * static_cast<size_t>(row_bytes), arrived.data() + order[i] * row_bytes,
                   static_cast<size_t>(row_bytes));
     }
     return bytes;
   });
+  outputs.back().about.rank = rank;
 }
 
 std::vector<CapturedTensor> CaptureSink::write(std::vector<Output>& outputs, int64_t shard_bytes) const {
@@ -212,7 +254,8 @@ std::vector<CapturedTensor> CaptureSink::write(std::vector<Output>& outputs, int
     size_t end = begin;
     for (int64_t bytes = 0; end < outputs.size(); ++end) {
       bytes += outputs[end].size();
-      if (end > begin && bytes > shard_bytes) break;
+      // A file holds a name once, so that each rank begins a file of its own.
+      if (end > begin && (bytes > shard_bytes || outputs[end].about.rank != outputs[begin].about.rank)) break;
       shapes[outputs[end].about.name] = outputs[end].shape;
     }
     io::SafetensorsWriter writer(folder_ / file, shapes);
@@ -231,15 +274,23 @@ std::vector<CapturedTensor> CaptureSink::finish(int64_t shard_bytes) {
   std::vector<Output> outputs;
   add_row_tables(outputs, order);
   add_sequence_tables(outputs);
-  std::map<int, std::vector<int64_t>> expert_order;
-  add_expert_tables(outputs, order, expert_order);
+  ExpertOrder expert_order;
+  add_expert_tables(outputs, order, 0, expert_order);
   for (const auto& [name, recorded] : tensors_) {
     const std::vector<int64_t>* of = &order;
     if (recorded.table == RowTable::scored) of = &scored;
-    if (recorded.table == RowTable::experts) of = &expert_order.at(recorded.about.layer);
-    add_recorded(outputs, recorded, *of);
+    if (recorded.table == RowTable::experts) of = &expert_order.at({recorded.about.layer, 0});
+    add_recorded(outputs, recorded, 0, *of);
   }
   add_scored_tables(outputs, scored);
+  for (int64_t rank = 1; rank < selection_.expert_ranks; ++rank) {
+    add_expert_tables(outputs, order, rank, expert_order);
+    for (const auto& [name, recorded] : tensors_) {
+      if (!recorded.about.module.starts_with("experts.")) continue;
+      const bool rows = recorded.table == RowTable::experts;
+      add_recorded(outputs, recorded, rank, rows ? expert_order.at({recorded.about.layer, rank}) : order);
+    }
+  }
   std::vector<CapturedTensor> all = write(outputs, shard_bytes);
   spill_.remove();
   return all;

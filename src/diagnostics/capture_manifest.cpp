@@ -24,12 +24,14 @@ Provenance provenance_named(const std::string& name, const std::string& file, co
 }
 
 json to_json(const CapturedTensor& t) {
-  return {{"name", t.name},     {"file", t.file},
-          {"layer", t.layer},   {"module", t.module},
-          {"point", t.point},   {"step", t.step},
-          {"rank", t.rank},     {"provenance", to_string(t.provenance)},
-          {"format", t.format}, {"scale_domain", t.scale_domain},
-          {"spec", t.spec}};
+  json row = {{"name", t.name},     {"file", t.file},
+              {"layer", t.layer},   {"module", t.module},
+              {"point", t.point},   {"step", t.step},
+              {"rank", t.rank},     {"provenance", to_string(t.provenance)},
+              {"format", t.format}, {"scale_domain", t.scale_domain},
+              {"spec", t.spec}};
+  if (!t.experts.empty()) row["experts"] = t.experts;
+  return row;
 }
 
 CapturedTensor tensor_from_json(const json& row, const std::string& file) {
@@ -45,6 +47,7 @@ CapturedTensor tensor_from_json(const json& row, const std::string& file) {
   t.point = row.value("point", "");
   t.step = row.value("step", int64_t{0});
   t.rank = row.value("rank", int64_t{0});
+  t.experts = row.value("experts", std::vector<int32_t>{});
   t.provenance = provenance_named(row.at("provenance").get<std::string>(), file, t.name);
   t.format = row.value("format", "");
   t.scale_domain = row.value("scale_domain", "");

@@ -41,7 +41,10 @@ struct CapturedTensor {
   Provenance provenance = Provenance::kernel;
   std::string format;        ///< "bf16", "f32", "nvfp4"; of codes and scales: of the tensor they belong to
   std::string scale_domain;  ///< none, tensor, expert or row; empty where there is no scale
-  std::string spec;          ///< the whole quantization, "nvfp4[te,outer=row]", or empty
+  /// Experts of the rank, in the order in which a weight stacks them; empty: all, from 0 on. Of the tables
+  /// rows.L.expert and of weights of experts.
+  std::vector<int32_t> experts;
+  std::string spec;  ///< the whole quantization, "nvfp4[te,outer=row]", or empty
 };
 
 /// Weights as they were in memory when the side ran, whatever its contract says.

@@ -21,6 +21,8 @@ struct CaptureSelection {
   std::function<bool(int layer, std::string_view module, std::string_view point)> wanted;
   int64_t max_tokens = 0;  ///< positions of a sequence, from its start; 0: all
   bool logits = false;     ///< lm_head.output [R,V] too
+  /// Experts are stored as if they lay on so many ranks, each with a run of the `experts` of the model.
+  int64_t expert_ranks = 1, experts = 0;
 };
 
 /// How tokens were drawn, for what is computed of each row of logits.
@@ -87,6 +89,8 @@ class CaptureSink : public Probe {
     std::vector<float> logp, entropy;
   };
   struct Output;
+  /// Order of the packed rows of each layer and rank.
+  using ExpertOrder = std::map<std::pair<int, int64_t>, std::vector<int64_t>>;
 
   [[nodiscard]] bool wants(const Tap& at, std::string_view point) const;
   Recorded& record(const Tap& at, std::string_view point, const QuantSpec* spec);
@@ -102,10 +106,15 @@ class CaptureSink : public Probe {
   void add_row_tables(std::vector<Output>& outputs, const std::vector<int64_t>& order) const;
   void add_scored_tables(std::vector<Output>& outputs, const std::vector<int64_t>& order) const;
   void add_sequence_tables(std::vector<Output>& outputs) const;
-  void add_expert_tables(std::vector<Output>& outputs, const std::vector<int64_t>& order,
-                         std::map<int, std::vector<int64_t>>& expert_order) const;
-  void add_recorded(std::vector<Output>& outputs, const Recorded& recorded,
+  /// Experts of `rank`: [first, second).
+  [[nodiscard]] std::pair<int32_t, int32_t> experts_of(int64_t rank) const;
+  /// Adds the tables of `rank`.
+  void add_expert_tables(std::vector<Output>& outputs, const std::vector<int64_t>& order, int64_t rank,
+                         ExpertOrder& expert_order) const;
+  /// Adds one tensor, of experts the part of `rank`.
+  void add_recorded(std::vector<Output>& outputs, const Recorded& recorded, int64_t rank,
                     const std::vector<int64_t>& order);
+  void add_weight_part(std::vector<Output>& outputs, const Recorded& recorded, int64_t rank);
   [[nodiscard]] std::vector<CapturedTensor> write(std::vector<Output>& outputs, int64_t shard_bytes) const;
 
   std::filesystem::path folder_;

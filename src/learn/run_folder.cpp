@@ -21,6 +21,7 @@ namespace {
 constexpr const char* kConfig = "config.yaml";
 constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kTimings = "timings.jsonl";
+constexpr const char* kRollouts = "rollouts.jsonl";
 constexpr const char* kStats = "stats.jsonl";
 constexpr const char* kSummary = "summary.json";
 constexpr const char* kCheckpoints = "checkpoints";
@@ -142,6 +143,7 @@ RunFolder RunFolder::resume(const fs::path& path, int64_t global_step) {
   io::remove_stale_temporaries(path / kCheckpoints);
   drop_later_lines(path / kMetrics, global_step);
   drop_later_lines(path / kTimings, global_step);
+  drop_later_lines(path / kRollouts, global_step);
   drop_later_lines(path / kStats, global_step);
   drop_later_dumps(path / kDumps, global_step);
   return RunFolder(path, global_step);
@@ -176,6 +178,15 @@ void RunFolder::write_timings(const StepId& id, const Metrics& seconds) {
   append(timings_, id, timings_line(id, seconds));
 }
 
+void RunFolder::write_rollout(const StepId& id, std::string_view members) {
+  if (!rollouts_) {
+    // A resumed run has kept lines up to its checkpoint, which metrics.jsonl counts.
+    rollouts_.emplace(Log{io::LineLog(path_ / kRollouts), id.global_step - 1});
+    io::sync_folder(path_);
+  }
+  append(*rollouts_, id, fmt::format("{{{},{}}}", head(id), members));
+}
+
 void RunFolder::write_stats(const StepId& id, std::span<const std::string> members) {
   const int64_t before = stats_->last_step;
   for (const std::string& text : members) {
@@ -194,6 +205,7 @@ fs::path RunFolder::save_checkpoint(int64_t global_step, const FillCheckpoint& f
   metrics_.file.sync();
   timings_.file.sync();
   if (events_) events_->sync();
+  if (rollouts_) rollouts_->file.sync();
   if (stats_) stats_->file.sync();
   folder.commit();
   return final_path;

@@ -1,7 +1,7 @@
 #pragma once
-// The folder of one run: config.yaml, metrics.jsonl, timings.jsonl, stats.jsonl, tensorboard, dumps,
-// checkpoints/step_NNNNNN, summary.json. It knows names and durability, not models: a checkpoint is a folder
-// that the caller fills.
+// The folder of one run: config.yaml, metrics.jsonl, timings.jsonl, rollouts.jsonl, stats.jsonl, tensorboard,
+// dumps, checkpoints/step_NNNNNN, summary.json. It knows names and durability, not models: a checkpoint is a
+// folder that the caller fills.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -71,6 +71,8 @@ class RunFolder {
   /// Appends a line. Error: invalid_argument when id.global_step does not exceed the last one of that log.
   void write_metrics(const StepId& id, const Metrics& metrics);
   void write_timings(const StepId& id, const Metrics& seconds);
+  /// Appends a line of rollouts.jsonl, which the first one creates: `members` behind the step's own.
+  void write_rollout(const StepId& id, std::string_view members);
   /// Appends a line of stats.jsonl for each of `members`, the JSON members behind the step's own. Needs
   /// keep_stats_log().
   void write_stats(const StepId& id, std::span<const std::string> members);
@@ -94,6 +96,7 @@ class RunFolder {
   std::filesystem::path path_;
   Log metrics_;
   Log timings_;
+  std::optional<Log> rollouts_;
   std::optional<Log> stats_;
   std::optional<EventLog> events_;
 };

@@ -133,6 +133,7 @@ void Experts::forward(const Context& ctx, int layer, const Weights& weights, con
                       MlpActivations& a, const TensorView& out) const {
   const RouterActivations& r = a.router;
   a.in.x = mid;
+  if (ctx.probe != nullptr) ctx.probe->value({layer, "mlp_norm", Point::input}, mid);
   ops::norm(ctx, {mid, weights.parameters()[norm_p_].weight, eps_, 1, a.normed, a.in.rstd});
   ctx.observe(layer, "mlp_norm", a.normed);
   route(ctx, layer, a);

@@ -193,7 +193,10 @@ TensorView Network::forward(const Context& ctx, const Rows& rows, const KvSet& k
 void Network::gather(const Context& ctx, const TensorView& hidden, std::span<const int32_t> scored,
                      Activations& act) const {
   ops::embedding(ctx, {scored, hidden, act.scored});
-  if (ctx.probe != nullptr) ctx.probe->scored(scored);
+  if (ctx.probe != nullptr) {
+    ctx.probe->scored(scored);
+    ctx.probe->value({-1, "final_norm", Point::input}, act.scored);
+  }
   const TensorView weight = weights_->parameters()[final_norm_].weight;
   ops::norm(ctx, {act.scored, weight, config().rms_norm_eps, 1, act.scored_normed, act.scored_rstd});
   ctx.observe(-1, "final_norm", act.scored_normed);

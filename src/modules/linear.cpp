@@ -185,13 +185,15 @@ void LayerNormLinear::forward(const Context& ctx, const TensorView& x, const Nor
                               const LinearWeights& w, const TensorView& normed, const TensorView& y,
                               Saved& saved) const {
   saved.x = x;
+  const int layer = linear_.resolved().module.layer;
+  if (ctx.probe != nullptr) ctx.probe->value({layer, norm_name_, Point::input}, x);
   const NormArgs args{x, norm.weight, eps, 1, normed, saved.rstd, norm_, norm.bias, saved.mean};
   if (linear_.needs().quantized_x) {
     ops::norm_quantize(ctx, {args, saved.linear.xq});
   } else {
     ops::norm(ctx, args);
   }
-  ctx.observe(linear_.resolved().module.layer, norm_name_, normed);
+  ctx.observe(layer, norm_name_, normed);
   linear_.forward_prequantized(ctx, normed, w, y, saved.linear);
 }
 

@@ -113,7 +113,7 @@ struct NormParams {
 /// A norm followed by Linear; the norm's output goes straight to codes when the recipe quantizes x.
 class LayerNormLinear {
  public:
-  /// `norm_name` is what probes call the norm's output.
+  /// `norm_name` is what probes call the norm.
   LayerNormLinear(const ResolvedLinear& resolved, DType compute, const OpTable& table, const Policy& policy,
                   const NormSpec& norm = {}, std::string norm_name = "norm")
       : linear_(resolved, compute, table, policy), norm_(norm), norm_name_(std::move(norm_name)) {}

@@ -10,7 +10,7 @@
 namespace minite::rl {
 namespace {
 
-constexpr std::array<Fault, 8> kFaults = {{
+constexpr std::array<Fault, 9> kFaults = {{
     {FaultId::expert_scale, "expert-scale", "conversion",
      "one expert's gate_up is decoded with the outer scales of another expert", true},
     {FaultId::shift, "shift", "semantic", "every log-prob is that of the position before"},
@@ -23,6 +23,8 @@ constexpr std::array<Fault, 8> kFaults = {{
     {FaultId::kv_fp8, "kv-fp8", "format", "keys and values are kept in FP8"},
     {FaultId::per_tensor_scale, "per-tensor-scale", "scale domain",
      "activations have one outer scale over all rows of a pass, under policy fastest"},
+    {FaultId::shift_routes, "shift-routes", "routing",
+     "replayed experts are those of the position before, in every layer", true},
 }};
 
 std::string_view name_of(FaultId id) { return std::ranges::find(kFaults, id, &Fault::id)->name; }
@@ -71,6 +73,10 @@ void check_fault(const FaultSite& site, const ModelConfig& model) {
   require(
       site.id != FaultId::temperature_after_softmax || (site.temperature != 1.0f && site.temperature > 0.0f),
       "--inject {} changes nothing at temperature {}; give --temperature 0.7", fault.name, site.temperature);
+  require(site.id != FaultId::shift_routes || site.replays,
+          "--inject {} spoils experts that are replayed, but this side routes by its own scores; make the "
+          "sampler's capture with --router-replay R3 and run the learner",
+          fault.name);
   require(site.id != FaultId::kv_fp8 || site.kv != KvFormat::fp8,
           "--inject {}: keys and values are fp8 already; leave --kv-cache away", fault.name);
 }
@@ -120,6 +126,21 @@ void alter_codes(const FaultSite& site, const QLinearParams& params, WeightCache
   std::memcpy(q.outer, other.outer, bytes);
   if (q.reciprocal != nullptr) std::memcpy(q.reciprocal, other.reciprocal, bytes);
   if (q.amax != nullptr) std::memcpy(q.amax, other.amax, bytes);
+}
+
+void alter_routes(const FaultSite& site, std::vector<Routes>& routes) {
+  if (site.id != FaultId::shift_routes) return;
+  bool changed = false;
+  for (Routes& r : routes) {
+    const auto width = static_cast<std::ptrdiff_t>(r.layers * r.top_k);
+    const std::vector<int32_t> recorded = r.expert;
+    // The last token is a target only: its row stays -1.
+    const auto end = recorded.end() - 2 * width;
+    if (r.tokens() > 2) std::copy(recorded.begin(), end, r.expert.begin() + width);
+    changed = changed || r.expert != recorded;
+  }
+  require(changed, "--inject {} changes nothing: all tokens of a sequence have the same experts",
+          name_of(site.id));
 }
 
 }  // namespace minite::rl

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "minite/recipe.h"
+#include "minite/routes.h"
 #include "model/weights.h"
 
 namespace minite::rl {
@@ -20,6 +21,7 @@ enum class FaultId : uint8_t {
   stale_weights,
   kv_fp8,
   per_tensor_scale,
+  shift_routes,
 };
 
 /// One row of the table.
@@ -40,9 +42,11 @@ struct FaultSite {
   int64_t layer = 0;
   float temperature = 1.0f;
   KvFormat kv = KvFormat::bf16;
+  bool replays = false;  ///< recorded experts are taken
 };
 /// Throws invalid_argument, with the reason, when `site` would change nothing: no experts, no such layer, a
-/// temperature of 1, keys and values that are FP8 already.
+/// temperature of 1, keys and values that are FP8 already, no experts that
+/// are replayed.
 void check_fault(const FaultSite& site, const ModelConfig& model);
 
 /// bf16-layer and per-tensor-scale: changes the numerics of the modules. Throws invalid_argument when no
@@ -54,5 +58,9 @@ void alter_weights(const FaultSite& site, Weights& weights);
 /// fresh, and must not be refreshed afterwards. Throws invalid_argument when `params` have no outer scale of
 /// weights, or all experts have the same.
 void alter_codes(const FaultSite& site, const QLinearParams& params, WeightCache& cache);
+
+/// shift-routes: each token takes the recorded experts of the token before; the first keeps its own. Throws
+/// invalid_argument when all tokens of every sequence have the same experts.
+void alter_routes(const FaultSite& site, std::vector<Routes>& routes);
 
 }  // namespace minite::rl

@@ -18,9 +18,13 @@ struct Scores {
 class CaptureRun {
  public:
   CaptureRun(const CaptureInput& input, const CaptureOptions& options, const CaptureTokens& tokens)
-      : input_(input), options_(options), tokens_(tokens), policy_(input.config.sampler_policy) {
+      : input_(input),
+        options_(options),
+        tokens_(tokens),
+        policy_(input.config.sampler_policy),
+        routes_(tokens.routes) {
     const int64_t room = model().max_position_embeddings;
-    if (options.fault) check_fault(site(), model());
+    for (const FaultId id : options.faults) check_fault(site(id), model());
     for (const SampleRequest& r : tokens.requests)
       longest_ = std::max(longest_, static_cast<int64_t>(r.prompt.size()));
     if (tokens.responses.empty()) {
@@ -38,22 +42,25 @@ class CaptureRun {
     const WeightDigests promised = weight_digests(input_.weights);
     result_.version_in_use = options_.weight_version;
     KvFormat kv = options_.kv;
-    if (options_.fault) {
-      alter_modules(site(), modules);
-      alter_weights(site(), input_.weights);
-      if (*options_.fault == FaultId::stale_weights) make_stale();
-      if (*options_.fault == FaultId::kv_fp8) kv = KvFormat::fp8;
-      if (*options_.fault == FaultId::per_tensor_scale) policy_ = "fastest";
+    // Stale weights first: they replace what another fault would have changed.
+    if (has(FaultId::stale_weights)) make_stale();
+    for (const FaultId id : options_.faults) {
+      alter_modules(site(id), modules);
+      alter_weights(site(id), input_.weights);
+      alter_routes(site(id), routes_);
     }
+    if (has(FaultId::kv_fp8)) kv = KvFormat::fp8;
+    if (has(FaultId::per_tensor_scale)) policy_ = "fastest";
     WeightCache cache(input_.weights);
     const Network network(input_.weights, cache, modules, input_.table, Policy::parse(policy_), kv);
     cache.refresh(Context{&input_.table, &input_.pool, nullptr, {}});
-    if (options_.fault) spoil_codes(modules, cache);
+    spoil_codes(modules, cache);
     score(network, probe);
     result_.plans = network.plans();
     result_.in_use = weight_digests(input_.weights);
     result_.contract = numeric_contract(options_.recipe, modules, kv, policy_);
     result_.contract.temperature = as_written(options_.draw.temperature);
+    result_.contract.replay = name_of(options_.replay);
     result_.contract.top_k = options_.draw.top_k;
     result_.contract.top_p = as_written(options_.draw.top_p);
     result_.contract.weight_version = options_.weight_version;
@@ -63,9 +70,10 @@ class CaptureRun {
 
  private:
   [[nodiscard]] const ModelConfig& model() const { return input_.weights.config(); }
-  [[nodiscard]] FaultSite site() const {
-    return {*options_.fault, options_.fault_layer, options_.draw.temperature, options_.kv};
+  [[nodiscard]] FaultSite site(FaultId id) const {
+    return {id, options_.fault_layer, options_.draw.temperature, options_.kv, !tokens_.routes.empty()};
   }
+  [[nodiscard]] bool has(FaultId id) const { return std::ranges::count(options_.faults, id) > 0; }
   /// Log-probs are at 1 when drawing is greedy, as the sampler records them.
   [[nodiscard]] float temperature() const {
     return options_.draw.temperature > 0 ? options_.draw.temperature : 1.0f;
@@ -73,8 +81,9 @@ class CaptureRun {
 
   void spoil_codes(const std::vector<ResolvedLinear>& modules, WeightCache& cache) const {
     const std::string name = fmt::format("layers.{}.experts.gate_up", options_.fault_layer);
+    if (!has(FaultId::expert_scale)) return;
     for (const ResolvedLinear& m : modules) {
-      if (m.module.name == name) alter_codes(site(), m.params, cache);
+      if (m.module.name == name) alter_codes(site(FaultId::expert_scale), m.params, cache);
     }
   }
 
@@ -168,25 +177,28 @@ class CaptureRun {
     }
     keep(given);
     Learner learner(input_.weights, network, input_.table, input_.pool, limits(max_length_));
+    std::vector<Routes> live(routes_.size());
     const auto at = [&](float t) {
       Scores s{std::vector<float>(count), std::vector<float>(count)};
-      learner.score(result_.sequences, t, s.logp, s.entropy);
+      learner.score(result_.sequences, t, s.logp, s.entropy, {routes_, {}, live});
       return s;
     };
     learner.set_probe(&probe);
     const Scores scores = at(temperature());
     learner.set_probe(nullptr);
+    if (!live.empty()) result_.replayed.emplace();
+    for (size_t i = 0; i < live.size(); ++i) *result_.replayed += compare_routes(live[i], routes_[i]);
     report(scores, [&] { return at(1.0f); });
   }
 
   /// Keeps what the side says its log-probs are; `at_1` scores at temperature 1.
   template <class At>
   void report(Scores scores, const At& at_1) {
-    if (options_.fault == FaultId::temperature_after_softmax) {
+    if (has(FaultId::temperature_after_softmax)) {
       scores = at_1();
       for (float& logp : scores.logp) logp /= temperature();
     }
-    if (options_.fault == FaultId::shift) {
+    if (has(FaultId::shift)) {
       auto end = scores.logp.end();
       for (auto s = result_.sequences.rbegin(); s != result_.sequences.rend(); ++s) {
         const auto begin = end - s->response();
@@ -202,6 +214,7 @@ class CaptureRun {
   const CaptureOptions& options_;
   const CaptureTokens& tokens_;
   std::string policy_;
+  std::vector<Routes> routes_;  ///< that are replayed, with what a fault did to them
   int64_t longest_ = 0, max_length_ = 0;
   CaptureResult result_;
 };
@@ -213,6 +226,10 @@ CaptureResult run_capture(const CaptureInput& input, const CaptureOptions& optio
   require(!tokens.requests.empty(), "capture: there is no prompt");
   require(tokens.responses.empty() || tokens.responses.size() == tokens.requests.size(),
           "capture: {} responses for {} prompts", tokens.responses.size(), tokens.requests.size());
+  require(tokens.routes.empty() ||
+              (options.role == Role::learner && tokens.routes.size() == tokens.requests.size()),
+          "capture: {} recorded routes for {} prompts; a learner replays one a prompt", tokens.routes.size(),
+          tokens.requests.size());
   return CaptureRun(input, options, tokens).finish(probe);
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/probe.h"
 #include "learn/learner.h"
+#include "minite/rl.h"
 #include "rl/capture_fault.h"
 #include "rl/contract.h"
 #include "rl/run_config.h"
@@ -18,9 +19,10 @@ struct CaptureOptions {
   Role role = Role::sampler;
   std::string recipe;
   KvFormat kv = KvFormat::bf16;
-  SampleParams draw;           ///< temperature, top_k, top_p, max_new_tokens, seed
-  int64_t weight_version = 0;  ///< of the checkpoint
-  std::optional<FaultId> fault;
+  SampleParams draw;                        ///< temperature, top_k, top_p, max_new_tokens, seed
+  int64_t weight_version = 0;               ///< of the checkpoint
+  RouterReplay replay = RouterReplay::off;  ///< for the contract; what is replayed is CaptureTokens::routes
+  std::vector<FaultId> faults;              ///< each once
   int64_t fault_layer = 0;
   std::filesystem::path earlier;  ///< for stale-weights: the checkpoint before, or empty
   int64_t earlier_version = 0;
@@ -30,6 +32,7 @@ struct CaptureOptions {
 struct CaptureTokens {
   std::vector<SampleRequest> requests;
   std::vector<std::vector<int32_t>> responses;  ///< one a request, or empty: the sampler draws them
+  std::vector<Routes> routes;  ///< experts that a learner replays, one a request; or empty: it routes live
 };
 
 struct CaptureInput {
@@ -47,6 +50,8 @@ struct CaptureResult {
   WeightDigests in_use;              ///< of the weights that ran
   int64_t version_in_use = 0;
   std::vector<std::string> plans;
+  /// Of the experts that were replayed and those of the live scores; nothing without replay.
+  std::optional<RouteDifference> replayed;
 };
 
 /// Runs the side. A learner scores by its packed forward pass, a sampler by prefill and decode. Errors:

@@ -261,6 +261,7 @@ class Run {
     record.metrics["tokens"] = static_cast<double>(record.tokens);
     folder_->write_metrics(id, record.metrics);
     folder_->write_timings(id, record.seconds);
+    if (!record.rollout.empty()) folder_->write_rollout(id, record.rollout);
     if (probe_) {
       show_gradients(*probe_, weights_);
       folder_->write_stats(id, probe_->finish());

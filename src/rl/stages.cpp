@@ -10,6 +10,7 @@
 #include "core/philox.h"
 #include "learn/non_finite.h"
 #include "rl/rollout.h"
+#include "rl/rollout_record.h"
 #include "rl/routing.h"
 
 namespace minite::rl {
@@ -359,6 +360,7 @@ StepRecord rl_step(const StageContext& ctx, learn::Stage stage, int64_t step) {
     return roll_out(ctx, stage, step, record);
   }();
   record.seconds["rollout"] = seconds_since(start);
+  record.rollout = rollout_members(rollout);
   const Position at{stage, step};
   check_sampler(ctx, at, rollout);
   const Schedule s = schedule(ctx.config.rl);

@@ -13,7 +13,8 @@ namespace minite::rl {
 struct StepRecord {
   learn::Metrics metrics;
   learn::Metrics seconds;
-  int64_t tokens = 0;  ///< of the learner's forward pass and of sampling
+  std::string rollout;  ///< of rl_step(): rollout_members() of what it trained on
+  int64_t tokens = 0;   ///< of the learner's forward pass and of sampling
 };
 
 /// What every stage works on.

@@ -1,6 +1,9 @@
 // minite capture and compare on the checkpoints of tiny runs: matched sides, every fault, what is refused.
 #include <map>
+#include <set>
 
+#include "minite/tensor.h"
+#include "support/hand_capture.h"
 #include "support/tiny_run.h"
 
 namespace minite {
@@ -126,6 +129,8 @@ TEST_F(CaptureVerb, EveryFaultIsNamedWithItsFirstLayer) {
         EXPECT_EQ(said["cause"]["layer"], expected.layer) << run << " " << fault;
         EXPECT_EQ(said["first"]["name"], expected.first) << run << " " << fault;
         EXPECT_EQ(said["injected"], (json{nullptr, fault}));
+        EXPECT_EQ(said["also"], json::array())
+            << run << " " << role << " " << fault << ": one fault, one cause";
       }
     }
   }
@@ -187,11 +192,233 @@ TEST_F(CaptureVerb, StoresWhatIsAskedFor) {
   EXPECT_EQ(said["differing_bits"], 0);
 }
 
+TEST_F(CaptureVerb, SeveralFaultsAreSeveralCauses) {
+  struct Case {
+    std::string run, faults;
+    std::string cause, first;
+    std::vector<std::pair<std::string, int>> also;  ///< class and layer
+  };
+  const std::vector<Case> cases = {
+      {"dense", "kv-fp8,bf16-layer", "format", "layers.0.attn.output", {{"format", 1}}},
+      {"dense", "bf16-layer,stale-weights", "weights", "embed.weight.digest", {{"format", 1}}},
+      {"dense", "stale-weights,kv-fp8", "weights", "embed.weight.digest", {{"format", 0}}},
+      {"dense", "per-tensor-scale,bf16-layer", "scale domain", "layers.0.qkv.input.codes", {{"format", 1}}},
+      {"experts", "kv-fp8,swap-experts", "format", "layers.0.attn.output", {{"permutation", 1}}},
+      {"experts", "expert-scale,kv-fp8", "format", "layers.0.attn.output", {{"conversion", 1}}},
+      {"experts",
+       "swap-experts,expert-scale,kv-fp8,stale-weights",
+       "weights",
+       "embed.weight.digest",
+       {{"format", 0}}},
+  };
+  for (const Case& c : cases) {
+    if (c.faults == cases[0].faults) {
+      // An option that takes a list does not swallow the checkpoint behind it.
+      (void)runs_->finish({"capture", "--inject", c.faults, runs_->checkpoint(c.run, 14).string(), "-o",
+                           runs_->text("fault"), "--recipe", "nvfp4_per_token", "--role", "learner",
+                           "--tokens", runs_->text(c.run + ".sampler")});
+    } else {
+      (void)runs_->finish(again(c.run, "fault", "learner", {"--inject", c.faults}));
+    }
+    const json said = document(c.run + ".sampler", "fault", 1);
+    EXPECT_EQ(said["injected"], (json{nullptr, c.faults}));
+    EXPECT_EQ(said["cause"]["class"], c.cause) << c.faults << said["cause"];
+    EXPECT_EQ(said["first"]["name"], c.first) << c.faults;
+    std::vector<std::pair<std::string, int>> also;
+    for (const json& cause : said["also"]) also.emplace_back(cause["class"], cause["layer"]);
+    EXPECT_EQ(also, c.also) << c.faults << said["also"];
+    EXPECT_TRUE(holds(compare(c.run + ".sampler", "fault").out, "also differs"));
+  }
+}
+
+TEST_F(CaptureVerb, ReplayedExpertsChangeNoBitWithMatchedRecipes) {
+  const auto sampler = [](const std::string& name, const std::string& mode) {
+    (void)runs_->finish(capture("experts", name,
+                                {"--data", runs_->text("data.jsonl"), "--role", "sampler", "--samples", "2",
+                                 "--temperature", "0.7", "--max-new-tokens", "8", "--router-replay", mode}));
+  };
+  const auto learner = [](const std::string& name, const std::string& tokens, Arguments more = {}) {
+    more.insert(more.end(), {"--role", "learner", "--tokens", runs_->text(tokens), "--json"});
+    return json::parse(runs_->finish(capture("experts", name, more)).out);
+  };
+  for (const std::string mode : {"R2", "R3"}) {
+    sampler("drawn", mode);
+    const json old = learner("old", "drawn"), update = learner("update", "old");
+    EXPECT_EQ(old["contract"]["replay"], mode) << "as the capture that gives the tokens says";
+    EXPECT_EQ(old["replayed"].is_null(), mode == "R2") << "the pass for l_old routes live under R2";
+    EXPECT_GT(update["replayed"]["rows"], 50);
+    EXPECT_EQ(update["replayed"]["other_experts"], 0);
+    for (const auto& [a, b] : {std::pair{"drawn", "old"}, std::pair{"old", "update"}}) {
+      const json said = document(a, b, 0);
+      EXPECT_EQ(said["differing_bits"], 0) << mode << a << b;
+      EXPECT_EQ(said["contract"], json::array());
+    }
+    // Another recipe would have gone elsewhere; the experts agree all the same.
+    const json bf16 = learner("bf16", "old", {"--recipe", "bf16"});
+    EXPECT_GT(bf16["replayed"]["other_experts"], 0);
+    const json said = document("old", "bf16", 1);
+    for (const json& layer : said["experts"]) EXPECT_EQ(layer["other_experts"], 0);
+    // A recording that is read one row off is routing, in the first layer that has it.
+    (void)learner("fault", "old", {"--inject", "shift-routes"});
+    const json slip = document("old", "fault", 1);
+    EXPECT_EQ(slip["cause"]["class"], "routing");
+    EXPECT_EQ(slip["cause"]["layer"], 0);
+    EXPECT_EQ(slip["first"]["name"], "layers.0.router.experts");
+    EXPECT_TRUE(holds(slip["cause"]["evidence"], "of B that follow another have the experts of A"));
+    EXPECT_TRUE(holds(slip["cause"]["evidence"], "The same at layers.1.router"));
+    EXPECT_EQ(slip["also"], json::array());
+  }
+  // Replay off on one side is another contract.
+  refused({"compare", runs_->text("experts.sampler"), runs_->text("old")}, {"contract.replay", "off", "R3"});
+  refused(capture("dense", "none",
+                  {"--data", runs_->text("data.jsonl"), "--role", "sampler", "--router-replay", "R3"}),
+          {"--router-replay R3", "num_experts=0"});
+  refused(again("experts", "none", "learner", {"--router-replay", "r3"}), {"router_replay 'r3'", "R3"});
+  refused(again("experts", "none", "learner", {"--inject", "shift-routes"}),
+          {"shift-routes", "--router-replay R3"});
+  (void)runs_->finish(again("experts", "short", "sampler", {"--max-tokens", "2", "--router-replay", "R3"}));
+  refused(capture("experts", "none", {"--role", "learner", "--tokens", runs_->text("short")}),
+          {"short cannot be replayed", "position 2", "--max-tokens"});
+}
+
+TEST_F(CaptureVerb, ExpertsOnRanksCompareWithExpertsOnOne) {
+  for (const std::string ranks : {"2", "3", "4"}) {
+    const std::string name = "ranks" + ranks;
+    (void)runs_->finish(again("experts", name, "learner", {"--expert-ranks", ranks}));
+    const json said = document("experts.sampler", name, 0);
+    EXPECT_EQ(said["differing_bits"], 0);
+    EXPECT_EQ(said["expert_ranks"], (json{1, std::stoi(ranks)}));
+    for (const json& layer : said["experts"])
+      EXPECT_EQ(layer["absent_pairs"], (json{0, 0})) << "every expert";
+    EXPECT_EQ(said["not_compared"], json::array());
+    EXPECT_EQ(document(name, "experts.sampler", 0)["points"].size(), said["points"].size());
+    EXPECT_TRUE(
+        holds(compare("experts.sampler", name).out, "experts lie on: 1 ranks at A, " + ranks + " at B"));
+  }
+  EXPECT_EQ(document("ranks2", "ranks3", 0)["differing_bits"], 0);
+  // One rank stores what it would store without the option.
+  (void)runs_->finish(again("experts", "one", "sampler", {"--expert-ranks", "1"}));
+  EXPECT_EQ(bytes_below(*runs_ / "one"), bytes_below(*runs_ / "experts.sampler"));
+  // A fault is found through the ranks.
+  (void)runs_->finish(
+      again("experts", "fault", "learner", {"--inject", "expert-scale", "--expert-ranks", "2"}));
+  const json fault = document("experts.sampler", "fault", 1);
+  EXPECT_EQ(fault["cause"]["class"], "conversion");
+  EXPECT_TRUE(holds(fault["cause"]["evidence"], "has the scales of expert")) << fault["cause"];
+  // The experts of a capture on ranks can be replayed.
+  (void)runs_->finish(again("experts", "drawn", "sampler", {"--router-replay", "R3", "--expert-ranks", "2"}));
+  (void)runs_->finish(
+      capture("experts", "replayed", {"--role", "learner", "--tokens", runs_->text("drawn")}));
+  EXPECT_EQ(document("drawn", "replayed", 0)["differing_bits"], 0);
+  refused(again("experts", "none", "learner", {"--expert-ranks", "5"}), {"--expert-ranks 5", "has 4"});
+  refused(again("dense", "none", "learner", {"--expert-ranks", "2"}), {"--expert-ranks 2", "has 0"});
+}
+
+/// What another program could have written of a real capture: experts in any placement, rows without
+/// experts, captures from before norms showed their inputs.
+TEST_F(CaptureVerb, ARealCaptureSpreadByHandComparesToo) {
+  const diagnostics::Capture real(*runs_ / "experts.sampler");
+  const auto said = [](test_support::HandCapture& c, int exit_code) {
+    const CommandResult result =
+        run_minite({"compare", runs_->text("experts.sampler"), c.write("hand").string(), "--json"});
+    EXPECT_EQ(result.exit_code, exit_code) << result.err;
+    return json::parse(result.out);
+  };
+  test_support::HandCapture spread;
+  spread.load(real);
+  spread.shard({{3, 0}, {2}, {1, 2}});
+  EXPECT_EQ(said(spread, 0)["expert_ranks"], (json{1, 3}));
+
+  test_support::HandCapture missing;
+  missing.load(real);
+  missing.shard({{3, 0}, {2, 1}});
+  std::vector<std::string> names;
+  for (const auto& t : missing.m.tensors) {
+    if (t.rank == 1) names.push_back(t.name);
+  }
+  for (const std::string& name : names) missing.remove(name, 1);
+  const json one = said(missing, 0);
+  int64_t absent = 0;
+  for (const json& layer : one["experts"]) absent += layer["absent_pairs"][1].get<int64_t>();
+  EXPECT_GT(absent, 0);
+  EXPECT_TRUE(
+      holds(run_minite({"compare", runs_->text("experts.sampler"), missing.write("hand").string()}).out,
+            std::to_string(absent) + " (row, expert) pairs were not compared"));
+
+  test_support::HandCapture before;
+  before.load(real);
+  for (const std::string name : {"layers.0.attn_norm.input", "layers.0.mlp_norm.input",
+                                 "layers.1.attn_norm.input", "layers.1.mlp_norm.input", "final_norm.input"})
+    before.remove(name);
+  EXPECT_EQ(said(before, 0)["not_compared"].size(), 5u);
+}
+
+/// The inputs of norms are the residual stream: what came in, then plus what each branch gave.
+TEST_F(CaptureVerb, InputsOfNormsAreTheResidualStream) {
+  for (const std::string run : {"dense", "experts"}) {
+    const diagnostics::Capture c(*runs_ / (run + ".sampler"));
+    const auto values = [&](const std::string& name) { return c.values<bf16>(name, io::StoredType::bf16); };
+    const auto sum = [](std::vector<bf16> x, const std::vector<bf16>& y) {
+      for (size_t i = 0; i < x.size(); ++i) x[i] = bf16(static_cast<float>(x[i]) + static_cast<float>(y[i]));
+      return x;
+    };
+    const auto expect_bits = [](const std::vector<bf16>& a, const std::vector<bf16>& b) {
+      ASSERT_EQ(a.size(), b.size());
+      for (size_t i = 0; i < a.size(); ++i) ASSERT_EQ(a[i].bits, b[i].bits) << i;
+    };
+    std::vector<bf16> x = values("embed.output");
+    for (const std::string layer : {"layers.0.", "layers.1."}) {
+      expect_bits(values(layer + "attn_norm.input"), x);
+      x = sum(x, values(layer + "o.output"));
+      expect_bits(values(layer + "mlp_norm.input"), x);
+      x = sum(x, values(layer + (run == "dense" ? "down.output" : "combine.output")));
+    }
+    // The final norm reads the rows that are scored; the row at p scores the token at p + 1.
+    const size_t cols = x.size() / c.rows().size();
+    std::vector<bf16> scored;
+    for (const diagnostics::RowId& id : c.scored()) {
+      const auto at = std::ranges::find_if(c.rows(), [&](const diagnostics::RowId& r) {
+        return r.request == id.request && r.sample == id.sample && r.position + 1 == id.position;
+      });
+      const auto begin = x.begin() + (at - c.rows().begin()) * static_cast<std::ptrdiff_t>(cols);
+      scored.insert(scored.end(), begin, begin + static_cast<std::ptrdiff_t>(cols));
+    }
+    expect_bits(values("final_norm.input"), scored);
+  }
+}
+
+TEST_F(CaptureVerb, RolloutsOfARunNameTheWeightsAndTheExperts) {
+  const auto rows = test_support::json_lines(*runs_ / "dense/rollouts.jsonl");
+  ASSERT_EQ(rows.size(), static_cast<size_t>(test_support::kTinyRl));
+  const auto metrics = test_support::json_lines(*runs_ / "dense/metrics.jsonl");
+  std::set<std::string> weights, tokens;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i]["global_step"], metrics[test_support::kTinySft + i]["global_step"]);
+    EXPECT_EQ(rows[i]["stage"], "rl");
+    EXPECT_EQ(rows[i]["responses"], 64);
+    EXPECT_EQ(rows[i]["contract"]["weight_version"], i);
+    weights.insert(rows[i]["contract"]["weights_digest"]);
+    tokens.insert(rows[i]["tokens_digest"]);
+  }
+  EXPECT_EQ(weights.size(), rows.size());
+  EXPECT_EQ(tokens.size(), rows.size());
+  // The first step draws with the weights that the supervised steps left: those of their checkpoint.
+  Arguments first = {"capture",  runs_->checkpoint("dense", test_support::kTinySft).string(),
+                     "-o",       runs_->text("first"),
+                     "--recipe", "nvfp4_per_token",
+                     "--role",   "sampler",
+                     "--data",   runs_->text("data.jsonl"),
+                     "--json"};
+  const json said = json::parse(runs_->finish(first).out);
+  EXPECT_EQ(said["contract"]["weights_digest"], rows[0]["contract"]["weights_digest"]);
+}
+
 TEST_F(CaptureVerb, BadInputIsNamed) {
   refused(capture("dense", "none", {"--role", "sampler"}), {"--data", "--tokens"});
   refused(capture("dense", "none", {"--role", "learner", "--data", runs_->text("data.jsonl")}),
           {"learner", "--tokens"});
   refused(again("dense", "none", "learner", {"--inject", "shifted"}), {"unknown fault 'shifted'", "shift,"});
+  refused(again("dense", "none", "learner", {"--inject", "shift,shift"}), {"--inject shift", "twice"});
   refused(again("dense", "none", "learner", {"--inject", "bf16-layer", "--inject-layer", "2"}),
           {"--inject-layer 2", "0 to 1"});
   refused(again("dense", "none", "learner", {"--inject", "temperature-after-softmax", "--temperature", "1"}),

@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 /// The same lines, events, checkpoints and configuration.
 void expect_same_run(const TinyRuns& runs, const std::string& a, const std::string& b) {
   EXPECT_EQ(slurp(runs / (a + "/metrics.jsonl")), slurp(runs / (b + "/metrics.jsonl")));
+  EXPECT_EQ(slurp(runs / (a + "/rollouts.jsonl")), slurp(runs / (b + "/rollouts.jsonl")));
   EXPECT_EQ(slurp(runs / (a + "/config.yaml")), slurp(runs / (b + "/config.yaml")));
   EXPECT_EQ(timeless_events(runs / a), timeless_events(runs / b));
   EXPECT_TRUE(same_files(runs / (a + "/checkpoints"), runs / (b + "/checkpoints")));

@@ -40,7 +40,8 @@ TEST(Run, LeavesEverythingThatAFolderPromises) {
   std::set<std::string> names;
   for (const auto& [name, bytes] : bytes_below(runs / "run")) names.insert(name.substr(0, name.find('/')));
   EXPECT_EQ(names, (std::set<std::string>{"config.yaml", "plans.json", "metrics.jsonl", "timings.jsonl",
-                                          "summary.json", "report.html", "checkpoints", "tensorboard"}));
+                                          "rollouts.jsonl", "summary.json", "report.html", "checkpoints",
+                                          "tensorboard"}));
   const json plans = json::parse(slurp(runs / "run/plans.json"));
   for (const char* stage : {"sft", "rl", "contrast"}) {
     const std::string all = plans.at(stage).dump();

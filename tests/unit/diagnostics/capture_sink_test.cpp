@@ -93,6 +93,7 @@ Capture capture(const std::filesystem::path& folder, const std::vector<std::vect
   tell(sink);
   CaptureManifest m;
   m.role = "sampler";
+  m.model = {{"num_experts_per_tok", 2}, {"num_experts", kExperts}};
   m.tensors = sink.finish(shard_bytes);
   write_capture_manifest(folder, m);
   return Capture(folder);

@@ -1,5 +1,6 @@
 #include "learn/run_folder.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -80,6 +81,7 @@ void write_steps(RunFolder& run, int64_t begin, int64_t end) {
   for (int64_t step = begin; step < end; ++step) {
     run.write_metrics({step, step, Stage::rl}, {{"reward", static_cast<double>(step) / 3}});
     run.write_timings({step, step, Stage::rl}, {{"rollout", 1}});
+    if (step > 2) run.write_rollout({step, step, Stage::rl}, fmt::format("\"responses\":{}", step));
     if (step % 2 == 1)
       run.save_checkpoint(step, [&](const fs::path& to) { spill(to / "w", std::to_string(step)); });
   }
@@ -106,6 +108,9 @@ TEST(RunFolder, ResumedMetricsAreByteIdentical) {
   write_steps(run, 6, 10);
   EXPECT_EQ(slurp(folder / "cut/metrics.jsonl"), slurp(folder / "whole/metrics.jsonl"));
   EXPECT_EQ(slurp(folder / "cut/timings.jsonl"), slurp(folder / "whole/timings.jsonl"));
+  EXPECT_EQ(slurp(folder / "cut/rollouts.jsonl"), slurp(folder / "whole/rollouts.jsonl"));
+  EXPECT_TRUE(slurp(folder / "cut/rollouts.jsonl")
+                  .starts_with("{\"global_step\":3,\"step\":3,\"stage\":\"rl\",\"responses\":3}\n"));
 }
 
 TEST(RunFolder, DamagedLineStopsAResume) {

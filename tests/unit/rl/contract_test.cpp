@@ -1,10 +1,14 @@
 // The contract of a rollout says what was drawn with what; contracts differ by fields.
 #include "rl/contract.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "rl/rollout.h"
+#include "io/digest.h"
+#include "rl/rollout_record.h"
 #include "rl_support.h"
 #include "support/tiny_model.h"
 
@@ -109,6 +113,58 @@ TEST(Contract, DifferencesNameTheFieldAndSayWhetherBitsMayBeCompared) {
 TEST(Contract, FloatsAreWrittenShort) {
   EXPECT_EQ(as_written(0.7f), 0.7);
   EXPECT_EQ(as_written(1.0f), 1.0);
+}
+
+/// A rollout of two responses, 3 and 1 tokens long, to prompts of 2 and 1 tokens.
+Rollout two_responses() {
+  Rollout r;
+  r.sequences = {{{1, 2, 7, 8, 9}, 2}, {{3, 7}, 1}};
+  r.offsets = {0, 3, 4};
+  r.rewards = {1, 0};
+  r.logp_sampler = {-0.5, -0.25, -1, -2};
+  r.contract.recipe = "bf16";
+  return r;
+}
+
+template <class T>
+std::string digest(const std::vector<T>& values) {
+  return fmt::format("{:016x}", io::digest64(std::as_bytes(std::span(values))));
+}
+
+TEST(RolloutRecord, HoldsTheContractAndDigestsOfWhatWasDrawn) {
+  const Rollout r = two_responses();
+  const auto row = nlohmann::json::parse("{" + rollout_members(r) + "}");
+  EXPECT_EQ(io::contract_from_json(row["contract"], "a line"), r.contract);
+  EXPECT_EQ(row["contract_digest"],
+            fmt::format("{:016x}", io::digest64(std::string_view(io::to_json(r.contract).dump()))));
+  EXPECT_EQ(row["responses"], 2);
+  EXPECT_EQ(row["tokens"], 4);
+  EXPECT_EQ(row["prompts_digest"], digest<int32_t>({1, 2, -1, 3, -1}));
+  EXPECT_EQ(row["tokens_digest"], digest<int32_t>({7, 8, 9, -1, 7, -1}));
+  EXPECT_EQ(row["logprobs_digest"], digest<float>({-0.5f, -0.25f, -1.0f, -2.0f}));
+}
+
+TEST(RolloutRecord, EveryPartMovesItsDigestAlone) {
+  const auto members = [](const Rollout& r) { return nlohmann::json::parse("{" + rollout_members(r) + "}"); };
+  const auto was = members(two_responses());
+  const auto expect_moved = [&](const Rollout& r, const std::string& moved) {
+    const auto now = members(r);
+    for (const char* field : {"contract_digest", "prompts_digest", "tokens_digest", "logprobs_digest"})
+      EXPECT_EQ(now[field] != was[field], field == moved) << field;
+  };
+  Rollout r = two_responses();
+  r.contract.weight_version = 1;
+  expect_moved(r, "contract_digest");
+  r = two_responses();
+  r.sequences[1].tokens[0] = 4;
+  expect_moved(r, "prompts_digest");
+  r = two_responses();
+  r.sequences[0].tokens.pop_back();  // the same tokens, cut elsewhere
+  r.sequences[1].tokens = {3, 9, 7};
+  expect_moved(r, "tokens_digest");
+  r = two_responses();
+  r.logp_sampler[3] = std::nextafter(-2.0f, 0.0f);
+  expect_moved(r, "logprobs_digest");
 }
 
 }  // namespace
