@@ -90,6 +90,7 @@ class SilentProbe : public Probe {
  public:
   void value(const Tap& /*at*/, const TensorView& /*value*/) override { ++told; }
   void codes(const Tap& /*at*/, const QTensor& /*codes*/) override { ++told; }
+  void columns(const Tap& /*at*/, const TensorView& /*value*/, const QTensor& /*codes*/) override { ++told; }
   void batch(const BatchRows& /*rows*/) override { ++told; }
   void scored(std::span<const int32_t> /*rows*/) override { ++told; }
   void experts(int /*layer*/, const ExpertRows& /*rows*/) override { ++told; }
