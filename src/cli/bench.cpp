@@ -39,6 +39,13 @@ std::string features(const CpuInfo& cpu) {
 std::string range(const Spread& s) {
   return fmt::format("{:.2f} ({:.2f}-{:.2f})", s.median, s.least, s.most);
 }
+/// Of pairs: the median and its interval.
+std::string ratio_text(const BenchRow& row) {
+  if (!row.compared()) return "-";
+  if (!row.paired) return range(row.ratio);
+  const MedianInterval& r = row.paired->ratio;
+  return fmt::format("{:.4f} ({:.4f}-{:.4f})", r.median, r.low, r.high);
+}
 std::string figure(double value) { return value == 0 ? "-" : fmt::format("{:.2f}", value); }
 
 /// The names, or what stands for none.
@@ -49,7 +56,7 @@ std::string list(const std::vector<std::string>& names) {
 std::string to_text(const BenchTable& table, const CpuInfo& cpu, ReportStyle style) {
   Table rows({"name", "problem", "ours", "unit", "ratio", "against", "of read", "must", "aim", "reached"});
   for (const BenchRow& row : table.rows) {
-    rows.add({row.name, row.problem, range(row.ours), row.unit, row.compared() ? range(row.ratio) : "-",
+    rows.add({row.name, row.problem, range(row.ours), row.unit, ratio_text(row),
               row.absent() ? std::string(rival_name(row.rival)) : row.against, figure(row.ceiling),
               figure(row.must), figure(row.aim), std::string(row.verdict())});
   }
@@ -66,22 +73,30 @@ std::string to_text(const BenchTable& table, const CpuInfo& cpu, ReportStyle sty
 
 ordered_json to_json(const BenchRow& row) {
   const auto number = [](double value) { return value == 0 ? ordered_json(nullptr) : ordered_json(value); };
-  return {{"name", row.name},
-          {"problem", row.problem},
-          {"ratio", number(row.ratio.median)},
-          {"ratio_min", number(row.ratio.least)},
-          {"ratio_max", number(row.ratio.most)},
-          {"ours", row.ours.median},
-          {"ours_min", row.ours.least},
-          {"ours_max", row.ours.most},
-          {"theirs", number(row.theirs.median)},
-          {"against", row.against},
-          {"rival", rival_name(row.rival)},
-          {"unit", row.unit},
-          {"ceiling_fraction", number(row.ceiling)},
-          {"must", number(row.must)},
-          {"aim", number(row.aim)},
-          {"reached", row.verdict()}};
+  ordered_json json = {{"name", row.name},
+                       {"problem", row.problem},
+                       {"ratio", number(row.ratio.median)},
+                       {"ratio_min", number(row.ratio.least)},
+                       {"ratio_max", number(row.ratio.most)},
+                       {"ours", row.ours.median},
+                       {"ours_min", row.ours.least},
+                       {"ours_max", row.ours.most},
+                       {"theirs", number(row.theirs.median)},
+                       {"against", row.against},
+                       {"rival", rival_name(row.rival)},
+                       {"unit", row.unit},
+                       {"ceiling_fraction", number(row.ceiling)},
+                       {"must", number(row.must)},
+                       {"aim", number(row.aim)},
+                       {"reached", row.verdict()}};
+  if (!row.paired) return json;
+  const auto interval = [](const MedianInterval& m) { return ordered_json{m.low, m.high}; };
+  json["pairs"] = row.paired->pairs;
+  json["clock"] = row.paired->clock;
+  json["ratio_interval"] = interval(row.paired->ratio);
+  json["ratio_wall"] = row.paired->wall.median;
+  json["ratio_wall_interval"] = interval(row.paired->wall);
+  return json;
 }
 
 ordered_json to_json(const BenchTable& table, const CpuInfo& cpu, int rounds) {

@@ -22,7 +22,7 @@ namespace {
 
 struct GapArgs {
   std::string checkpoint, data, rules, policy, backend, tokens_json, html;
-  std::vector<std::string> learner, sampler, kv_cache, learner_kv;
+  std::vector<std::string> learner, sampler, kv_cache, learner_kv, replay;
   int64_t problems = 0, samples = 4, max_new_tokens = 128;
   std::optional<int64_t> threads;
   uint64_t seed = 0;
@@ -74,6 +74,9 @@ GapRequest make_request(const GapArgs& args) {
                      given_or(args.learner_kv, {std::string(kv_format(c.learner_kv).name)}));
   o.samplers = sides(given_or(args.sampler, run ? std::vector{c.sampler_recipe} : both), "--kv-cache",
                      given_or(args.kv_cache, {std::string(kv_format(c.kv_cache).name)}));
+  o.replay.clear();
+  for (const std::string& mode : given_or(args.replay, {c.rl.router_replay}))
+    o.replay.push_back(rl::parse<rl::RouterReplay>(mode));
   o.samples = args.samples;
   o.max_new_tokens = args.max_new_tokens;
   o.temperature = static_cast<float>(args.temperature);
@@ -137,6 +140,10 @@ void add_grid_options(CLI::App& app, GapArgs& args) {
                  "formats of the sampler's keys and values, with commas (default: the run's, else bf16)")
       ->delimiter(',');
   app.add_option("--learner-kv", args.learner_kv, "the same of the learner (default: the run's, else bf16)")
+      ->delimiter(',');
+  app.add_option("--router-replay", args.replay,
+                 "experts that the learner takes, with commas: off, R3 (those of the cell's sampler) or R2, "
+                 "which is off here: it replays in updates (default: the run's, else off)")
       ->delimiter(',');
   app.add_option("--rules", args.rules,
                  "YAML file of per-layer recipes, for both sides (default: the run's)");

@@ -97,7 +97,8 @@ ordered_json names(const rl::GapGrid& grid, const rl::GapCell& cell) {
   return {{"learner", learner.side.recipe},
           {"sampler", sampler.side.recipe},
           {"kv_cache", kv_name(sampler)},
-          {"learner_kv", kv_name(learner)}};
+          {"learner_kv", kv_name(learner)},
+          {"router_replay", rl::name_of(learner.replay)}};
 }
 
 ordered_json row_of(const GapRequest& request, const rl::GapGrid& grid, const rl::GapCell& cell) {
@@ -108,6 +109,7 @@ ordered_json row_of(const GapRequest& request, const rl::GapGrid& grid, const rl
   set_number(row, "q01", cell.q01);
   row["tokens"] = cell.tokens;
   row["non_finite_tokens"] = cell.non_finite;
+  row["router_mismatch"] = cell.router_mismatch ? ordered_json(*cell.router_mismatch) : ordered_json();
   row["causes"] = ordered_json::array();
   for (const rl::GapCause& cause : cell.causes)
     row["causes"].push_back({{"field", cause.field}, {"text", cause.text}});
@@ -130,13 +132,24 @@ ordered_json outcome(double expect, const rl::GapGrid& grid) {
   return {{"max_abs_gap", expect}, {"ok", ok}, {"failed", std::move(failed)}};
 }
 
+ordered_json replay_names(const std::vector<rl::RouterReplay>& modes) {
+  ordered_json list = ordered_json::array();
+  for (const rl::RouterReplay mode : modes) list.push_back(rl::name_of(mode));
+  return list;
+}
+
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 ordered_json side_names(const std::vector<rl::GapScores>& sides) {
   ordered_json list = ordered_json::array();
-  for (const rl::GapScores& s : sides) list.push_back({{"recipe", s.side.recipe}, {"kv", kv_name(s)}});
+  for (const rl::GapScores& s : sides) {
+    list.push_back({{"recipe", s.side.recipe}, {"kv", kv_name(s)}});
+    if (!s.experts_of) continue;
+    list.back()["router_replay"] = rl::name_of(s.replay);
+    list.back()["experts_of"] = *s.experts_of;
+  }
   return list;
 }
 
@@ -170,7 +183,7 @@ ordered_json gap_document(const GapRequest& request, const rl::GapGrid& grid) {
                        {"policy", request.config.sampler_policy},
                        {"backend", request.backend},
                        {"experts", request.model.num_experts},
-                       {"router_replay", "off"},
+                       {"router_replay", replay_names(o.replay)},
                        {"drawn_by", {{"recipe", first.side.recipe}, {"kv_cache", kv_name(first)}}},
                        {"responses", grid.rollout.responses()},
                        {"tokens", grid.rollout.offsets.back()},

@@ -20,8 +20,10 @@ std::string_view kv_name(const rl::GapSide& side) { return kv_format(side.kv).na
 
 /// "bf16 / nvfp4_per_token", with the formats of keys and values where one is not the default.
 std::string label(const GapGrid& grid, const GapCell& cell) {
-  const rl::GapSide &l = grid.learners[cell.learner].side, &s = grid.samplers[cell.sampler].side;
+  const rl::GapScores& learner = grid.learners[cell.learner];
+  const rl::GapSide &l = learner.side, &s = grid.samplers[cell.sampler].side;
   std::string text = fmt::format("{} / {}", l.recipe, s.recipe);
+  if (learner.replay != rl::RouterReplay::off) text += fmt::format(", {}", rl::name_of(learner.replay));
   if (l.kv != KvFormat{} || s.kv != KvFormat{}) text += fmt::format(", KV {}/{}", kv_name(l), kv_name(s));
   return text;
 }
@@ -45,15 +47,23 @@ std::vector<const GapCell*> with_gap(const GapGrid& grid) {
 }
 
 std::string grid_table(const GapRequest& request, const GapGrid& grid) {
-  Table table(
-      {"learner", "KV", "sampler", "KV", "mean |gap|", "max |gap|", "q05", "q01", "report: mean |gap|"});
+  std::vector<std::string> headers = {"learner", "KV", "sampler", "KV"};
+  const bool experts = request.model.num_experts > 0;
+  if (experts) headers.insert(headers.end(), {"replay", "other experts"});
+  headers.insert(headers.end(), {"mean |gap|", "max |gap|", "q05", "q01", "report: mean |gap|"});
+  Table table(headers);
   for (const GapCell& cell : grid.cells) {
     const rl::GapSide &l = grid.learners[cell.learner].side, &s = grid.samplers[cell.sampler].side;
     const std::string mean = number_text(cell.abs_mean, 4) +
                              (cell.non_finite > 0 ? fmt::format(" ({} tokens)", cell.non_finite) : "");
-    table.add({l.recipe, std::string(kv_name(l)), s.recipe, std::string(kv_name(s)), mean,
-               number_text(cell.abs_max, 4), number_text(cell.q05, 4), number_text(cell.q01, 4),
-               published_text(published(request, grid, cell))});
+    std::vector<std::string> row = {l.recipe, std::string(kv_name(l)), s.recipe, std::string(kv_name(s))};
+    if (experts) {
+      row.emplace_back(rl::name_of(grid.learners[cell.learner].replay));
+      row.push_back(percent(cell.router_mismatch.value()));
+    }
+    row.insert(row.end(), {mean, number_text(cell.abs_max, 4), number_text(cell.q05, 4),
+                           number_text(cell.q01, 4), published_text(published(request, grid, cell))});
+    table.add(std::move(row));
   }
   return table.to_text();
 }

@@ -222,8 +222,8 @@ std::function<int()> add_stats(CLI::App& app) {
   app.add_option("run", args->run, "run folder with stats.jsonl, made by --probe stats");
   app.add_option("--module", args->module, "glob of module names, as layers.*.down");
   std::vector<std::string> tensors;
-  for (int kind = 0; kind <= static_cast<int>(diagnostics::TensorKind::wgrad); ++kind)
-    tensors.emplace_back(diagnostics::tensor_name(static_cast<diagnostics::TensorKind>(kind)));
+  for (const diagnostics::TensorKind kind : diagnostics::tensor_kinds())
+    tensors.emplace_back(diagnostics::tensor_name(kind));
   app.add_option("--tensor", args->tensor, "one kind of tensor")->check(CLI::IsMember(tensors));
   app.add_option("--side", args->side, "learner or sampler")->check(CLI::IsMember({"learner", "sampler"}));
   app.add_option("--stage", args->stage, "sft, rl or contrast (default: rl when the run has it)");

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/ref/quantize.h"
 #include "core/fail.h"
 #include "core/utf8.h"
+#include "formats/hadamard.h"
 
 namespace minite::cli {
 namespace {
@@ -74,7 +74,7 @@ void rotate_back(std::span<float> row) {
         v[i + stride] = a - b;
       }
     }
-    for (size_t i = 0; i < 16; ++i) v[i] *= (ref::kHadamardSigns >> i & 1u) != 0 ? -0.25f : 0.25f;
+    for (size_t i = 0; i < 16; ++i) v[i] *= (kHadamardSigns >> i & 1u) != 0 ? -0.25f : 0.25f;
   }
 }
 

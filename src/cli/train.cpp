@@ -53,6 +53,8 @@ constexpr FieldOption kFieldOptions[] = {
     {&TrainArgs::probe, "probe"},
 };
 
+constexpr const char* kBlind = "none";  ///< --probe
+
 void apply(const TrainArgs& args, rl::RunConfig& c) {
   if (!args.data.empty()) c.data = {args.data, "", "", 0, c.data.seed, ""};
   for (const FieldOption& option : kFieldOptions) {
@@ -94,6 +96,8 @@ rl::RunConfig configure_resume(const TrainArgs& args) {
           args.output);
   rl::RunConfig asked = c;
   apply(args, asked);
+  // Who stops looking has no more use for the rules.
+  if (args.probe == kBlind && args.probe_rules.empty()) asked.probe_rules.clear();
   c.threads = asked.threads;
   c.probe = asked.probe;
   c.probe_rules = asked.probe_rules;

@@ -54,6 +54,10 @@ class Probe {
   /// Codes and scales of an input, a weight or (along its rows, for dgrad) a grad_output that the recipe
   /// quantizes. The value of the same tap came before and its view still stands.
   virtual void codes(const Tap& /*at*/, const QTensor& /*codes*/) {}
+  /// Codes of an operand by columns, as a backward product reads it where the recipe quantizes it again: of
+  /// an input or a grad_output for wgrad, of a weight for dgrad. `value` is [rows, cols], the codes are those
+  /// of its transpose, rotated if their spec says so. With experts each has codes of its own.
+  virtual void columns(const Tap& /*at*/, const TensorView& /*value*/, const QTensor& /*codes*/) {}
   /// A forward pass over these rows begins.
   virtual void batch(const BatchRows& /*rows*/) {}
   /// The rows of final_norm and lm_head, from here on, are these of the batch.

@@ -17,6 +17,7 @@ GapCellData read_cell(const json& row) {
   cell.sampler = row.at("sampler").get<std::string>();
   cell.learner_kv = row.at("learner_kv").get<std::string>();
   cell.kv_cache = row.at("kv_cache").get<std::string>();
+  cell.replay = row.at("router_replay").get<std::string>();
   cell.mean_abs = io::logged_number(row, "mean_abs_gap");
   cell.max_abs = io::logged_number(row, "max_abs_gap");
   cell.tokens = row.at("tokens").get<int64_t>();
@@ -35,8 +36,9 @@ GapCellData read_cell(const json& row) {
 }  // namespace
 
 std::string GapCellData::label() const {
-  constexpr std::string_view kDefault = "bf16";
+  constexpr std::string_view kDefault = "bf16", kOff = "off";
   std::string text = fmt::format("{} / {}", learner, sampler);
+  if (replay != kOff) text += ", " + replay;
   if (learner_kv != kDefault || kv_cache != kDefault) text += fmt::format(", KV {}/{}", learner_kv, kv_cache);
   return text;
 }

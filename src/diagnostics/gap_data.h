@@ -9,14 +9,15 @@ namespace minite::diagnostics {
 
 /// One cell of the grid.
 struct GapCellData {
-  std::string learner, sampler, learner_kv, kv_cache;
+  std::string learner, sampler, learner_kv, kv_cache, replay;
   double mean_abs = 0, max_abs = 0;  ///< NaN when a token's gap is not finite
   int64_t tokens = 0, non_finite = 0;
   std::vector<std::pair<std::string, std::string>> causes;  ///< field, sentence
   std::string report;                                       ///< "0.169 (Table 1)" or empty
   nlohmann::json details;                                   ///< null when no token has a finite gap
 
-  /// "bf16 / nvfp4_per_token", with the formats of keys and values where one is not bf16.
+  /// "bf16 / nvfp4_per_token", with the mode of router replay where it is not off, and the formats of
+  /// keys and values where one is not bf16.
   [[nodiscard]] std::string label() const;
 };
 

@@ -37,12 +37,13 @@ void add_new(std::vector<std::string>& names, const std::string& name) {
   if (std::ranges::find(names, name) == names.end()) names.push_back(name);
 }
 
-/// One map for each pair of formats of keys and values.
+/// One map for each mode of router replay and pair of formats of keys and values.
 Section grid_section(const GapData& gap) {
   Section section{"Grid", {}, {}};
   std::vector<std::string> pairs;
   const auto pair_of = [](const GapCellData& c) {
-    return fmt::format("learner {}, sampler {}", c.learner_kv, c.kv_cache);
+    return fmt::format("learner {}, sampler {}{}", c.learner_kv, c.kv_cache,
+                       c.replay == "off" ? "" : "; router replay " + c.replay);
   };
   for (const GapCellData& cell : gap.cells) add_new(pairs, pair_of(cell));
   for (size_t p = 0; p < pairs.size(); ++p) {

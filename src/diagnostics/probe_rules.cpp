@@ -1,6 +1,7 @@
 #include "diagnostics/probe_rules.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "core/fail.h"
@@ -18,11 +19,19 @@ struct TensorWord {
   TensorKind kind;
   std::string_view name;
   std::string_view product;  ///< the product that makes the tensor, which names it too
+  std::string_view group;    ///< the word for it and others
 };
+constexpr std::string_view kAll = "all", kOperands = "operands";
 constexpr TensorWord kTensors[] = {
-    {TensorKind::activation, "activation", ""}, {TensorKind::weight, "weight", ""},
-    {TensorKind::output, "output", "fprop"},    {TensorKind::gradient, "gradient", ""},
-    {TensorKind::dgrad, "dgrad", ""},           {TensorKind::wgrad, "wgrad", ""},
+    {TensorKind::activation, "activation", "", kAll},
+    {TensorKind::weight, "weight", "", kAll},
+    {TensorKind::output, "output", "fprop", kAll},
+    {TensorKind::gradient, "gradient", "", kAll},
+    {TensorKind::dgrad, "dgrad", "", kAll},
+    {TensorKind::wgrad, "wgrad", "", kAll},
+    {TensorKind::activation_wgrad, "activation_wgrad", "", kOperands},
+    {TensorKind::weight_dgrad, "weight_dgrad", "", kOperands},
+    {TensorKind::gradient_wgrad, "gradient_wgrad", "", kOperands},
 };
 constexpr std::string_view kSides[] = {"learner", "sampler"};
 
@@ -57,7 +66,7 @@ int64_t parse_step(const YAML::Node& node, std::string_view what, int64_t least,
 }
 
 std::set<TensorKind> parse_tensors(const YAML::Node& node, const Place& place) {
-  Words known = {"all"};
+  Words known = {kAll, kOperands};
   for (const TensorWord& t : kTensors) {
     known.push_back(t.name);
     if (!t.product.empty()) known.push_back(t.product);
@@ -67,7 +76,7 @@ std::set<TensorKind> parse_tensors(const YAML::Node& node, const Place& place) {
     const std::string word = item.Scalar();
     yaml::check_word(word, "tensor", known, item, place);
     for (const TensorWord& t : kTensors) {
-      if (word == "all" || word == t.name || word == t.product) kinds.insert(t.kind);
+      if (word == t.group || word == t.name || word == t.product) kinds.insert(t.kind);
     }
   }
   return kinds;
@@ -160,18 +169,32 @@ Words settings_of(const Feature& feature, bool entry) {
   return words;
 }
 
+/// Operands by columns are made again from dumps of what they are made of.
+void check_dump(const YAML::Node& node, const ProbeRule& rule, const Place& place) {
+  if (!rule.dump_values && !rule.dump_codes) return;
+  for (const TensorWord& t : kTensors) {
+    require(t.group != kOperands || !rule.tensors.contains(t.kind),
+            "{}: {} has statistics and no dump; dump the tensor that it is made of, and quantize that with "
+            "`minite quantize --columnwise`",
+            place.of(node), t.name);
+  }
+}
+
 void add_feature(const Feature& feature, const YAML::Node& node, ProbeRule rule,
                  std::vector<ProbeRule>& rules, const Place& place) {
   require(node.IsMap(), "{}: {} must be a map of settings", place.of(node), feature.name);
   yaml::check_keys(node, settings_of(feature, false), place);
   if (const auto enabled = node["enabled"]; enabled && !parse_bool(enabled, "enabled", place)) return;
-  for (const TensorWord& t : kTensors) rule.tensors.insert(t.kind);
+  for (const TensorWord& t : kTensors) {
+    if (t.group == kAll) rule.tensors.insert(t.kind);
+  }
   rule.sides = feature.dumps ? std::set{Side::learner} : std::set{Side::learner, Side::sampler};
   rule.stats = usual_stats(feature);
   rule.dump_values = rule.dump_codes = feature.dumps;
   apply_settings(node, feature, rule, place);
   const YAML::Node entries = node["tensors_struct"];
   if (!entries.IsDefined()) {
+    check_dump(node, rule, place);
     rules.push_back(std::move(rule));
     return;
   }
@@ -183,6 +206,7 @@ void add_feature(const Feature& feature, const YAML::Node& node, ProbeRule rule,
     yaml::check_keys(entry, settings_of(feature, true), place);
     ProbeRule one = rule;
     apply_settings(entry, feature, one, place);
+    check_dump(entry, one, place);
     rules.push_back(std::move(one));
   }
 }
@@ -254,6 +278,21 @@ void add_section(const std::string& name, const YAML::Node& node, std::vector<Pr
 std::string_view side_name(Side side) { return kSides[static_cast<size_t>(side)]; }
 
 std::string_view tensor_name(TensorKind kind) { return kTensors[static_cast<size_t>(kind)].name; }
+
+std::span<const TensorKind> tensor_kinds() {
+  static constexpr auto kKinds = [] {
+    std::array<TensorKind, std::size(kTensors)> kinds{};
+    for (size_t i = 0; i < kinds.size(); ++i) kinds[i] = kTensors[i].kind;
+    return kinds;
+  }();
+  return kKinds;
+}
+
+TensorKind operand_kind(Point point) {
+  return point == Point::input    ? TensorKind::activation_wgrad
+         : point == Point::weight ? TensorKind::weight_dgrad
+                                  : TensorKind::gradient_wgrad;
+}
 
 TensorKind tensor_kind(Point point) {
   constexpr TensorKind kKinds[] = {TensorKind::activation, TensorKind::weight, TensorKind::output,

@@ -25,9 +25,16 @@ enum class TensorKind : uint8_t {
   gradient,    ///< Point::grad_output
   dgrad,       ///< Point::grad_input
   wgrad,       ///< main gradient of a parameter, at the end of the step
+  // By columns, as a backward product reads them: Probe::columns().
+  activation_wgrad,
+  weight_dgrad,
+  gradient_wgrad,
 };
+[[nodiscard]] std::span<const TensorKind> tensor_kinds();
 [[nodiscard]] std::string_view tensor_name(TensorKind kind);
 [[nodiscard]] TensorKind tensor_kind(Point point);
+/// The operand by columns of an input, a weight or a grad_output.
+[[nodiscard]] TensorKind operand_kind(Point point);
 
 /// Steps first, first + every, ... up to last.
 struct StepRange {

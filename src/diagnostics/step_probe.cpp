@@ -82,6 +82,13 @@ class StepProbe::Listener : public Probe {
     if (wanted.dump_codes) dumps().codes(name(), dump_name(last_), q, about(last_));
   }
 
+  void columns(const Tap& at, const TensorView& x, const QTensor& q) override {
+    const StatKey key{side_, at.layer, std::string(at.module), operand_kind(at.point), at.expert};
+    if (owner_.wanted(key).stats.empty()) return;
+    if (key.tensor == TensorKind::weight_dgrad && !weights_.insert(key).second) return;
+    owner_.add_columns(key, x, q);
+  }
+
   void batch(const BatchRows& rows) override {
     if (owner_.dumps_) dumps().begin_pass(name(), rows);
     logits_left_ = 0;
@@ -214,6 +221,15 @@ void StepProbe::add_codes(const StatKey& key, const QTensor& q, const TensorView
   Gathered& g = gathered_[key];
   g.wanted = &w;
   g.stats.codes.merge(measure_codes(context_, q, x, decoded_));
+}
+
+void StepProbe::add_columns(const StatKey& key, const TensorView& x, const QTensor& q) {
+  if (x.size() == 0) return;
+  const OperandStats operand = measure_columns(context_, x, q, columns_);
+  Gathered& g = gathered_[key];
+  g.wanted = &wanted(key);
+  g.stats.values.merge(operand.values);
+  g.stats.codes.merge(operand.codes);
 }
 
 void StepProbe::gradient(const std::string& name, const TensorView& grad, int64_t units) {

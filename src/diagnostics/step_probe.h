@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "diagnostics/operand_stats.h"
 #include "diagnostics/probe_rules.h"
 #include "diagnostics/statistics.h"
 
@@ -59,6 +60,7 @@ class StepProbe {
   [[nodiscard]] const Wanted& wanted(const StatKey& key);
   void add_values(const StatKey& key, const TensorView& x);
   void add_codes(const StatKey& key, const QTensor& q, const TensorView& x);
+  void add_columns(const StatKey& key, const TensorView& x, const QTensor& q);
 
   std::vector<ProbeRule> rules_;
   Context context_;
@@ -67,6 +69,7 @@ class StepProbe {
   std::map<StatKey, Wanted> wanted_;      ///< by key without its expert
   std::map<StatKey, Gathered> gathered_;
   std::vector<float> decoded_;  ///< working memory
+  OperandScratch columns_;
   std::unique_ptr<Listener> sides_[2];
   std::unique_ptr<DumpWriter> dumps_;
 };

@@ -2,21 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <vector>
 
 #include "core/fail.h"
+#include "diagnostics/chunk_stats.h"
 #include "formats/element_codes.h"
 #include "ops/code_stats.h"
 #include "ops/ops.h"
-
-// The same loops in wider vectors where the processor has them. The bits are the same: lanes are fixed and
-// nothing is contracted.
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
-#define MINITE_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define MINITE_CLONES
-#endif
 
 namespace minite::diagnostics {
 namespace {
@@ -24,100 +16,9 @@ namespace {
 constexpr int64_t kChunk = 4096;              ///< elements
 constexpr int64_t kPiece = int64_t{1} << 16;  ///< elements that are decoded at a time
 constexpr int64_t kInline = 8;                ///< fewer chunks are not worth waking threads
-constexpr int kLanes = 8;
 
-// Eight lanes: element i goes to lane i mod 8, of whichever width the processor's vectors are.
-using Floats = float __attribute__((vector_size(32)));
-using Ints = int32_t __attribute__((vector_size(32)));
-using HalfFloats = float __attribute__((vector_size(16)));
-using HalfDoubles = double __attribute__((vector_size(32)));
-
-struct Doubles {
-  HalfDoubles low{}, high{};
-  [[gnu::always_inline]] static Doubles of(const Floats& x) {
-    HalfFloats parts[2];
-    std::memcpy(parts, &x, sizeof x);
-    return {__builtin_convertvector(parts[0], HalfDoubles), __builtin_convertvector(parts[1], HalfDoubles)};
-  }
-  [[gnu::always_inline]] Doubles operator-(const Doubles& b) const { return {low - b.low, high - b.high}; }
-  [[gnu::always_inline]] Doubles operator*(const Doubles& b) const { return {low * b.low, high * b.high}; }
-  [[gnu::always_inline]] void add(const Doubles& b) { low += b.low, high += b.high; }
-  [[gnu::always_inline]] Doubles abs() const {
-    const HalfDoubles zero{};
-    return {low < 0 ? zero - low : low, high < 0 ? zero - high : high};
-  }
-  [[nodiscard]] double sum() const {
-    const HalfDoubles s = low + high;
-    return (s[0] + s[2]) + (s[1] + s[3]);
-  }
-};
-
-[[nodiscard]] int64_t sum(const Ints& x) {
-  int64_t total = 0;
-  for (int j = 0; j < kLanes; ++j) total += x[j];
-  return total;
-}
-
-/// Elements [i, i + 8), of which those from n on are `pad`.
-[[gnu::always_inline]] inline Floats load(const float* x, size_t i, size_t n, float pad) {
-  Floats v;
-  if (i + kLanes <= n) {
-    std::memcpy(&v, x + i, sizeof v);
-  } else {
-    for (size_t j = 0; j < kLanes; ++j) v[j] = i + j < n ? x[i + j] : pad;
-  }
-  return v;
-}
-
-MINITE_CLONES bool all_finite(std::span<const float> x) {
-  uint32_t bad = 0;
-  for (const float v : x) bad |= (std::bit_cast<uint32_t>(v) & 0x7F800000u) == 0x7F800000u ? 1u : 0u;
-  return bad == 0;
-}
-
-/// Elements of one chunk, all finite. Sums run over x - x[0], so that a large mean takes no digits; the
-/// padding of the last lanes is x[0] there.
-MINITE_CLONES ValueStats finite_chunk(std::span<const float> x) {
-  ValueStats s;
-  const size_t n = x.size();
-  s.count = static_cast<int64_t>(n);
-  if (n == 0) return s;
-  const Floats none{}, infinity = none + std::numeric_limits<float>::infinity();
-  const float first = x[0];
-  const Doubles shift = Doubles::of(none + first);
-  Floats low = infinity, high = -infinity, tiny = infinity;
-  Ints zeros{};
-  Doubles total, squares, absolute;
-  for (size_t i = 0; i < n; i += kLanes) {
-    const Floats v = load(x.data(), i, n, first);
-    const Floats size = v < 0 ? -v : v, nonzero = v == 0 ? infinity : size;
-    low = v < low ? v : low;
-    high = v > high ? v : high;
-    tiny = nonzero < tiny ? nonzero : tiny;
-    zeros -= v == 0;
-    const Doubles wide = Doubles::of(v), d = wide - shift;
-    total.add(d);
-    squares.add(d * d);
-    absolute.add(wide.abs());
-  }
-  const auto padding = static_cast<double>((kLanes - n % kLanes) % kLanes);
-  const auto count = static_cast<double>(n);
-  const double d = total.sum() / count;
-  s.mean = first + d;
-  s.m2 = std::max(0.0, squares.sum() - count * d * d);
-  s.l1 = absolute.sum() - padding * std::fabs(double{first});
-  s.zero = sum(zeros) - (first == 0.0f ? static_cast<int64_t>(padding) : 0);
-  s.min = low[0], s.max = high[0], s.amin = tiny[0];
-  for (int j = 1; j < kLanes; ++j) {
-    s.min = std::min<double>(s.min, low[j]);
-    s.max = std::max<double>(s.max, high[j]);
-    s.amin = std::min<double>(s.amin, tiny[j]);
-  }
-  return s;
-}
-
-ValueStats measure_chunk(std::span<const float> x) {
-  if (all_finite(x)) return finite_chunk(x);
+/// Of elements of which one at least is not finite.
+ValueStats count_outside(std::span<const float> x) {
   std::vector<float> finite;
   ValueStats outside;
   for (const float v : x) {
@@ -125,40 +26,18 @@ ValueStats measure_chunk(std::span<const float> x) {
     outside.inf += std::isinf(v) ? 1 : 0;
     if (std::isfinite(v)) finite.push_back(v);
   }
-  ValueStats s = finite_chunk(finite);
+  ValueStats s = finite_values(finite).value();
   s.count = static_cast<int64_t>(x.size());
   s.nan = outside.nan;
   s.inf = outside.inf;
   return s;
 }
 
-MINITE_CLONES CodeLoss finite_codes(std::span<const float> x, std::span<const float> decoded) {
-  CodeLoss s;
-  const size_t n = x.size();
-  Doubles signal, noise, absolute;
-  Ints nonzero{}, underflow{};
-  for (size_t i = 0; i < n; i += kLanes) {
-    const Floats v = load(x.data(), i, n, 0), held = load(decoded.data(), i, n, 0);
-    const Doubles value = Doubles::of(v), difference = Doubles::of(held) - value;
-    signal.add(value * value);
-    noise.add(difference * difference);
-    absolute.add(difference.abs());
-    nonzero -= v != 0;
-    underflow -= (v != 0) & (held == 0);
-  }
-  s.error.count = static_cast<int64_t>(n);
-  s.error.signal = signal.sum();
-  s.error.noise = noise.sum();
-  s.error.absolute = absolute.sum();
-  s.nonzero = sum(nonzero);
-  s.underflow = sum(underflow);
-  return s;
-}
-
-CodeLoss codes_of_chunk(std::span<const float> x, std::span<const float> decoded) {
-  if (all_finite(x) && all_finite(decoded)) return finite_codes(x, decoded);
+/// Of a chunk in which a value or a decoded one is not finite, without the elements that were clipped.
+CodeLoss loss_outside(std::span<const float> x, std::span<const float> decoded) {
   CodeLoss s;
   s.error.add(x, decoded);
+  s.error.absolute = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     const bool counts = std::isfinite(x[i]) && x[i] != 0.0f;
     s.nonzero += counts ? 1 : 0;
@@ -208,10 +87,74 @@ void check_dtype(const TensorView& x) {
   fail(ErrorCode::unsupported, "statistics: a tensor of {}; f32 and bf16 are measured", dtype_name(x.dtype));
 }
 
+/// Calls body(elements) for rows [begin, begin + rows), read where they lie if they have no gap.
+template <class Body>
+auto with_rows(const TensorView& x, int64_t begin, int64_t rows, std::vector<float>& scratch,
+               const Body& body) {
+  const auto count = static_cast<size_t>(rows * x.cols);
+  if (x.stride == x.cols && x.dtype == DType::bf16) return body(std::span(x.row<const bf16>(begin), count));
+  if (x.stride == x.cols) return body(std::span(x.row<const float>(begin), count));
+  load_rows(x, begin, rows, scratch);
+  return body(std::span<const float>(scratch));
+}
+
+ValueStats values_of(const TensorView& x, int64_t begin, int64_t rows, std::vector<float>& scratch) {
+  const auto finite = with_rows(x, begin, rows, scratch, [](auto all) { return finite_values(all); });
+  if (finite) return *finite;
+  load_rows(x, begin, rows, scratch);
+  return count_outside(scratch);
+}
+
+/// Codes of a piece [rows, cols] and what they decode to, beside their values: rows of `x` from `first` on.
+struct Piece {
+  QTensor q;
+  TensorView x;
+  int64_t first = 0;
+  std::span<const float> decoded;
+
+  [[nodiscard]] CodeLoss loss(int64_t begin, int64_t rows, std::vector<float>& scratch) const {
+    const auto cols = static_cast<size_t>(q.cols);
+    const auto held = decoded.subspan(static_cast<size_t>(begin) * cols, static_cast<size_t>(rows) * cols);
+    std::vector<uint8_t> unpacked;
+    const ChunkCodes codes = codes_of(begin, rows, unpacked);
+    const auto finite =
+        with_rows(x, first + begin, rows, scratch, [&](auto all) { return finite_codes(codes, all, held); });
+    if (finite && !finite->may_overflow) return finite->loss;
+    load_rows(x, first + begin, rows, scratch);
+    CodeLoss s = finite ? finite->loss : loss_outside(scratch, held);
+    s.saturated = 0;
+    for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
+      const std::span<const float> one(scratch.data() + r * cols, cols);
+      const ops::Clipped clipped =
+          ops::count_clipped(q, begin + static_cast<int64_t>(r), one, held.subspan(r * cols, cols));
+      s.saturated += clipped.saturated;
+      s.overflow += clipped.overflow;
+    }
+    return s;
+  }
+
+ private:
+  /// Codes of rows without a gap: a row of an odd number of nibbles ends with half a byte of nothing, so that
+  /// those are put into `unpacked`, a byte each.
+  [[nodiscard]] ChunkCodes codes_of(int64_t begin, int64_t rows, std::vector<uint8_t>& unpacked) const {
+    const Format& row = format(q.spec.format);
+    const uint8_t* codes = q.codes + begin * q.code_stride();
+    if (q.code_stride() * 8 == q.cols * row.bits) return chunk_codes(codes, row.element, row.bits == 4);
+    for (int64_t r = 0; r < rows; ++r, codes += q.code_stride()) {
+      for (int64_t c = 0; c < q.cols; ++c)
+        unpacked.push_back(static_cast<uint8_t>(codes[c / 2] >> (c % 2 * 4) & 0xF));
+    }
+    return chunk_codes(unpacked.data(), row.element, false);
+  }
+};
+
+/// Block scales lie without a gap; a tile's stand in the first of its rows and are repeated in the others.
 void add_scales(const QTensor& q, CodeStats& s) {
   const int64_t step = q.spec.blocks == BlockShape::tile ? q.spec.block_size() : 1;
-  for (int64_t r = 0; r < q.rows; r += step) {
-    for (int64_t b = 0; b < q.scale_stride(); ++b) ++s.histogram[q.block_scales[r * q.scale_stride() + b]];
+  const int64_t stride = q.scale_stride(), run = step == 1 ? q.rows * stride : stride;
+  for (int64_t r = 0; r < (step == 1 ? 1 : q.rows); r += step) {
+    for (const uint8_t byte : std::span(q.block_scales + r * stride, static_cast<size_t>(run)))
+      ++s.histogram[byte];
   }
   for (int byte = 0; byte < 256; ++byte) {
     const int64_t count = s.histogram[static_cast<size_t>(byte)];
@@ -267,14 +210,10 @@ void CodeStats::merge(const CodeStats& b) {
 
 ValueStats measure(const Context& ctx, const TensorView& x) {
   check_dtype(x);
-  return over_chunks<ValueStats>(
-      *ctx.pool, x.rows, x.cols, [&](int64_t begin, int64_t rows, std::vector<float>& values) {
-        if (x.dtype == DType::f32 && x.stride == x.cols) {
-          return measure_chunk({x.row<const float>(begin), static_cast<size_t>(rows * x.cols)});
-        }
-        load_rows(x, begin, rows, values);
-        return measure_chunk(values);
-      });
+  return over_chunks<ValueStats>(*ctx.pool, x.rows, x.cols,
+                                 [&](int64_t begin, int64_t rows, std::vector<float>& scratch) {
+                                   return values_of(x, begin, rows, scratch);
+                                 });
 }
 
 CodeStats measure_codes(const Context& ctx, const QTensor& q, const TensorView& x,
@@ -287,24 +226,12 @@ CodeStats measure_codes(const Context& ctx, const QTensor& q, const TensorView& 
   decoded.resize(std::max(decoded.size(), static_cast<size_t>(std::min(step, x.rows) * x.cols)));
   for (int64_t first = 0; first < x.rows; first += step) {
     const int64_t count = std::min(step, x.rows - first);
-    const QTensor part = q.slice_rows(first, count);
-    ops::dequantize(ctx, {part, TensorView(decoded.data(), count, x.cols)});
-    all.loss.merge(over_chunks<CodeLoss>(
-        *ctx.pool, count, x.cols, [&](int64_t begin, int64_t rows, std::vector<float>& values) {
-          load_rows(x, first + begin, rows, values);
-          const auto cols = static_cast<size_t>(x.cols);
-          const auto held = std::span<const float>(decoded).subspan(static_cast<size_t>(begin) * cols,
-                                                                    static_cast<size_t>(rows) * cols);
-          CodeLoss s = codes_of_chunk(values, held);
-          for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
-            const std::span<const float> row(values.data() + r * cols, cols);
-            const ops::Clipped clipped =
-                ops::count_clipped(part, begin + static_cast<int64_t>(r), row, held.subspan(r * cols, cols));
-            s.saturated += clipped.saturated;
-            s.overflow += clipped.overflow;
-          }
-          return s;
-        }));
+    const Piece piece{q.slice_rows(first, count), x, first, decoded};
+    ops::dequantize(ctx, {piece.q, TensorView(decoded.data(), count, x.cols)});
+    all.loss.merge(over_chunks<CodeLoss>(*ctx.pool, count, x.cols,
+                                         [&](int64_t begin, int64_t rows, std::vector<float>& scratch) {
+                                           return piece.loss(begin, rows, scratch);
+                                         }));
   }
   add_scales(q, all);
   return all;

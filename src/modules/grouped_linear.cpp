@@ -60,6 +60,8 @@ void GroupedLinear::dgrad(const Context& ctx, Arena& temp, const TensorView& dy,
     each_.observe_gradient(ctx, Point::grad_output, q);
     a = Operand::of(q);
   }
+  for (size_t g = 0; needs.dgrad_codes && g < w.size(); ++g)
+    each_.observe_columns(ctx, Point::weight, w[g].dense, w[g].dgrad, static_cast<int64_t>(g));
   const auto b = operands(w, [&](const LinearWeights& each) {
     return needs.dgrad_codes
                ? Operand::of(each.dgrad)
@@ -69,7 +71,7 @@ void GroupedLinear::dgrad(const Context& ctx, Arena& temp, const TensorView& dy,
 }
 
 std::vector<Operand> GroupedLinear::columns(const Context& ctx, Arena& temp, const TensorView& x,
-                                            const Groups& groups, const QuantSpec& spec,
+                                            const Groups& groups, const QuantSpec& spec, Point point,
                                             const Noise& noise) const {
   std::vector<Operand> all(static_cast<size_t>(groups.count()));
   std::vector<QTensor> codes(all.size());
@@ -81,20 +83,27 @@ std::vector<Operand> GroupedLinear::columns(const Context& ctx, Arena& temp, con
     codes[i] = temp.take_qtensor(spec, x.cols, spec.stored_cols(part.rows));
     all[i] = Operand::of(codes[i]);
   }
-  if (spec.quantized()) ops::group_quantize(ctx, {x, groups, Orientation::columns, codes, noise});
+  if (!spec.quantized()) return all;
+  ops::group_quantize(ctx, {x, groups, Orientation::columns, codes, noise});
+  for (int64_t g = 0; g < groups.count(); ++g) {
+    if (groups.rows(g) == 0) continue;
+    each_.observe_columns(ctx, point, x.slice_rows(groups.begin(g), groups.rows(g)),
+                          codes[static_cast<size_t>(g)], g);
+  }
   return all;
 }
 
 void GroupedLinear::wgrad(const Context& ctx, Arena& temp, const TensorView& dy, const Groups& groups,
                           const LinearSaved& saved, const TensorView& dw) const {
   const QLinearParams& p = each_.params();
-  const auto a = columns(ctx, temp, dy, groups, p.wgrad.a, each_.noise(ctx, LinearPass::wgrad));
+  const auto a =
+      columns(ctx, temp, dy, groups, p.wgrad.a, Point::grad_output, each_.noise(ctx, LinearPass::wgrad));
   TensorView x = saved.x;
   if (!each_.needs().saved_x) {
     x = temp.take_tensor(compute_, dy.rows, each_.k());
     ops::dequantize(ctx, {saved.xq, x});
   }
-  const auto b = columns(ctx, temp, x, groups, p.wgrad.b, {});
+  const auto b = columns(ctx, temp, x, groups, p.wgrad.b, Point::input, {});
   ops::group_wgrad(ctx, each_.wgrad_plan(longest(groups)), {a, b, dw});
 }
 

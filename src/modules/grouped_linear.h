@@ -42,7 +42,7 @@ class GroupedLinear {
   void wgrad(const Context& ctx, Arena& temp, const TensorView& dy, const Groups& groups,
              const LinearSaved& saved, const TensorView& dw) const;
   [[nodiscard]] std::vector<Operand> columns(const Context& ctx, Arena& temp, const TensorView& x,
-                                             const Groups& groups, const QuantSpec& spec,
+                                             const Groups& groups, const QuantSpec& spec, Point point,
                                              const Noise& noise) const;
 
   int64_t num_gemms_;

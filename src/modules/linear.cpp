@@ -115,6 +115,7 @@ void Linear::dgrad(const Context& ctx, Arena& temp, const TensorView& dy, const 
     observe_gradient(ctx, Point::grad_output, q);
     a = Operand::of(q);
   }
+  if (needs_.dgrad_codes) observe_columns(ctx, Point::weight, w.dense, w.dgrad);
   // w is [N,K] and N is contracted: a dense weight is read by columns, codes are those of w^T.
   const Operand b = needs_.dgrad_codes
                         ? Operand::of(w.dgrad)
@@ -130,6 +131,7 @@ void Linear::wgrad(const Context& ctx, Arena& temp, const TensorView& dy, const 
   if (p.wgrad.a.quantized()) {
     const QTensor q = temp.take_qtensor(p.wgrad.a, n(), p.wgrad.a.stored_cols(rows));
     ops::quantize(ctx, {dy, Orientation::columns, q, noise(ctx, LinearPass::wgrad)});
+    observe_columns(ctx, Point::grad_output, dy, q);
     a = Operand::of(q);
   }
   TensorView x = saved.x;
@@ -141,6 +143,7 @@ void Linear::wgrad(const Context& ctx, Arena& temp, const TensorView& dy, const 
   if (p.wgrad.b.quantized()) {
     const QTensor q = temp.take_qtensor(p.wgrad.b, k(), p.wgrad.b.stored_cols(rows));
     ops::quantize(ctx, {x, Orientation::columns, q, {}});
+    observe_columns(ctx, Point::input, x, q);
     b = Operand::of(q);
   }
   ops::gemm(ctx, wgrad_plan(rows), {a, b, {}, dw, Output::accumulate});

@@ -81,6 +81,11 @@ class Linear {
   void observe_gradient(const Context& ctx, Point point, const QTensor& codes) const {
     if (ctx.probe != nullptr) ctx.probe->codes(tap(point), codes);
   }
+  /// Shows codes that a backward product makes of `value` by columns.
+  void observe_columns(const Context& ctx, Point point, const TensorView& value, const QTensor& codes,
+                       int64_t expert = -1) const {
+    if (ctx.probe != nullptr) ctx.probe->columns(tap(point, expert), value, codes);
+  }
   [[nodiscard]] Noise noise(const Context& ctx, LinearPass pass) const {
     return linear_noise(resolved_.module.name, pass, ctx.noise);
   }

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/fail.h"
+#include "rl/replay.h"
 
 namespace minite::rl {
 namespace {
@@ -56,6 +57,17 @@ void check_sides(std::string_view role, const std::vector<GapSide>& sides) {
   }
 }
 
+void check_replay(const ModelConfig& model, const std::vector<RouterReplay>& modes) {
+  require(!modes.empty(), "gap: name at least one mode of router replay");
+  for (size_t i = 0; i < modes.size(); ++i) {
+    const auto end = modes.begin() + static_cast<std::ptrdiff_t>(i);
+    require(std::find(modes.begin(), end, modes[i]) == end, "gap: router replay {} is named twice",
+            name_of(modes[i]));
+    require(model.num_experts > 0 || modes[i] == RouterReplay::off,
+            "gap: router replay {} replays experts, but the model has none; leave it off", name_of(modes[i]));
+  }
+}
+
 void check(const GapInput& input, const GapGridOptions& options) {
   check_sides("learner", options.learners);
   check_sides("sampler", options.samplers);
@@ -63,6 +75,7 @@ void check(const GapInput& input, const GapGridOptions& options) {
   require(options.max_new_tokens >= 1, "gap: max_new_tokens={} must be positive", options.max_new_tokens);
   require(options.temperature >= 0.0f && std::isfinite(options.temperature),
           "gap: temperature={} must not be negative", options.temperature);
+  check_replay(input.weights.config(), options.replay);
   require(!input.problems.empty(), "gap: no problem to draw responses to");
 }
 
@@ -107,6 +120,8 @@ class GridRun {
     return options_.temperature > 0.0f ? options_.temperature : 1.0f;
   }
 
+  [[nodiscard]] bool experts() const { return input_.weights.config().num_experts > 0; }
+
   [[nodiscard]] io::Contract contract_of(const GapSide& side) const {
     io::Contract c =
         numeric_contract(side.recipe, resolve_side(input_.weights.config(), input_.config, side.recipe),
@@ -149,9 +164,11 @@ class GridRun {
     Sampler sampler(networks_.at(side), input_.table, input_.pool, {slots, max_length_, kPrefillRows});
     if (grid_.samplers.empty()) draw(sampler, side);
     say(fmt::format("sampler {} scores {} tokens", name_of(side), grid_.rollout.offsets.back()));
-    GapScores scores{side, {}};
-    for (const Sample& s : sampler.score(requests_, responses_, temperature()))
+    GapScores scores{side};
+    for (Sample& s : sampler.score(requests_, responses_, {temperature(), experts()})) {
       scores.logp.insert(scores.logp.end(), s.logp.begin(), s.logp.end());
+      if (experts()) scores.routes.push_back(std::move(s.routes));
+    }
     if (grid_.samplers.empty()) {
       for (size_t t = 0; t < scores.logp.size(); ++t) {
         const bool same =
@@ -169,10 +186,41 @@ class GridRun {
     const int64_t micro = std::max(max_length_, std::min(input_.config.micro_tokens, all));
     Learner learner(input_.weights, networks_.at(side), input_.table, input_.pool,
                     LearnerLimits{micro, max_length_});
-    say(fmt::format("learner {} scores {} tokens", name_of(side), r.offsets.back()));
+    for (const RouterReplay mode : options_.replay) {
+      GapScores scores{side, mode};
+      if (!row_of(kRouterReplay, mode).old_pass) {
+        score(learner, std::move(scores));
+        continue;
+      }
+      for (size_t s = 0; s < grid_.samplers.size(); ++s) {
+        scores.experts_of = s;
+        score(learner, scores);
+      }
+    }
+  }
+
+  void score(Learner& learner, GapScores scores) {
+    const Rollout& r = grid_.rollout;
+    const std::string taken =
+        scores.experts_of
+            ? fmt::format(" with the experts of {}", name_of(grid_.samplers[*scores.experts_of].side))
+            : "";
+    say(fmt::format("learner {} scores {} tokens{}", name_of(scores.side), r.offsets.back(), taken));
     std::vector<float> logp(static_cast<size_t>(r.offsets.back()));
-    learner.score(r.sequences, temperature(), logp, {});
-    grid_.learners.push_back({side, {logp.begin(), logp.end()}});
+    if (experts()) scores.routes.resize(r.sequences.size());
+    Routing routing{{}, {}, scores.routes};
+    if (scores.experts_of) routing.replay = grid_.samplers[*scores.experts_of].routes;
+    learner.score(r.sequences, temperature(), logp, {}, routing);
+    scores.logp.assign(logp.begin(), logp.end());
+    grid_.learners.push_back(std::move(scores));
+  }
+
+  /// Share of rows whose experts differ.
+  [[nodiscard]] static double mismatch(const GapScores& learner, const GapScores& sampler) {
+    RouteDifference all;
+    for (size_t i = 0; i < learner.routes.size(); ++i)
+      all += compare_routes(learner.routes[i], sampler.routes[i]);
+    return all.rows == 0 ? 0.0 : static_cast<double>(all.experts) / static_cast<double>(all.rows);
   }
 
   void add_cells() {
@@ -182,9 +230,11 @@ class GridRun {
     for (size_t l = 0; l < grid_.learners.size(); ++l) {
       for (size_t s = 0; s < grid_.samplers.size(); ++s) {
         const GapScores &learner = grid_.learners[l], &sampler = grid_.samplers[s];
+        if (learner.experts_of.value_or(s) != s) continue;
         GapCell cell = gap_cell(r.offsets, learner.logp, sampler.logp, advantage, options_.tail_threshold);
         cell.learner = l;
         cell.sampler = s;
+        if (experts()) cell.router_mismatch = mismatch(learner, sampler);
         if (!(cell.abs_max == 0.0)) {
           cell.causes = gap_causes(input_.weights.config(), input_.config, learner.side, sampler.side);
         }

@@ -14,6 +14,7 @@
 #include "io/manifest.h"
 #include "learn/checkpoint.h"
 #include "rl/alarms.h"
+#include "rl/probe_history.h"
 #include "rl/probing.h"
 #include "rl/summary.h"
 
@@ -100,6 +101,10 @@ class Run {
 
   /// The configuration with what the run found out about its data.
   [[nodiscard]] const RunConfig& config() const { return config_; }
+
+  /// Where a resumed run goes on.
+  [[nodiscard]] int64_t global_step() const { return state_.global_step; }
+  [[nodiscard]] const RunFolder& folder() const { return *folder_; }
 
   /// From the first step, in a folder that holds no steps. `open` makes the folder once nothing is left that
   /// bad input could spoil.
@@ -345,6 +350,9 @@ void resume_training(const RunConfig& config, const std::filesystem::path& path,
     observer.message("no usable checkpoint: starting again from the first step");
     run.start([&] { return RunFolder::resume(path, 0); });
   }
+  const std::string file = (path / "config.yaml").string(), before = read_text_file(file);
+  const std::string text = continued_config(before, file, run.global_step(), config);
+  if (text != before) run.folder().write_config(text);
   run.execute();
 }
 

@@ -93,30 +93,36 @@ void Sampler::check(const SampleRequest& request, std::span<const int32_t> respo
   }
 }
 
+void Sampler::check_routes(bool wanted) const {
+  const int64_t experts = network_->config().num_experts;
+  require(!wanted || experts > 0, "sampler: return_routed_experts needs a model with experts, num_experts={}",
+          experts);
+}
+
 std::vector<Sample> Sampler::generate(std::span<const SampleRequest> requests, const SampleParams& params,
                                       const Progress& progress) {
   for (size_t i = 0; i < requests.size(); ++i) check(requests[i], i);
-  require(!params.return_routed_experts || network_->config().num_experts > 0,
-          "sampler: return_routed_experts needs a model with experts, num_experts={}",
-          network_->config().num_experts);
+  check_routes(params.return_routed_experts);
   require(params.max_new_tokens > 0, "sampler: max_new_tokens={} must be positive", params.max_new_tokens);
   Call call(requests, params);
   return run_all(call, progress);
 }
 
 std::vector<Sample> Sampler::score(std::span<const SampleRequest> requests,
-                                   std::span<const std::vector<int32_t>> responses, float temperature,
+                                   std::span<const std::vector<int32_t>> responses, const ScoreParams& how,
                                    const Progress& progress) {
   require(requests.size() == responses.size(), "sampler: {} responses for {} prompts", responses.size(),
           requests.size());
-  require(temperature > 0.0f && std::isfinite(temperature),
-          "sampler: temperature={} must be positive to score tokens", temperature);
+  require(how.temperature > 0.0f && std::isfinite(how.temperature),
+          "sampler: temperature={} must be positive to score tokens", how.temperature);
+  check_routes(how.return_routed_experts);
   for (size_t i = 0; i < requests.size(); ++i) {
     check(requests[i], i);
     check(requests[i], responses[i], i);
   }
   SampleParams params;
-  params.temperature = temperature;
+  params.temperature = how.temperature;
+  params.return_routed_experts = how.return_routed_experts;
   Call call(requests, params, responses);
   return run_all(call, progress);
 }

@@ -36,6 +36,14 @@ struct Sample {
   Routes routes;
 };
 
+/// What score() does besides reading tokens; made of a temperature where that is all.
+struct ScoreParams {
+  float temperature = 1.0f;
+  bool return_routed_experts = false;  ///< record Sample::routes; with experts only
+
+  ScoreParams(float t, bool routes = false) : temperature(t), return_routed_experts(routes) {}
+};
+
 /// Sizes of a sampler's memory.
 struct SamplerLimits {
   int64_t sequences = 128;      ///< sequences decoded together
@@ -63,7 +71,7 @@ class Sampler {
   /// token is <eos>. Throws invalid_argument for a prompt or response that is empty or does not fit, and for
   /// a token outside the vocabulary.
   std::vector<Sample> score(std::span<const SampleRequest> requests,
-                            std::span<const std::vector<int32_t>> responses, float temperature,
+                            std::span<const std::vector<int32_t>> responses, const ScoreParams& params,
                             const Progress& progress = {});
 
   /// Listens to every forward pass; null: nobody.
@@ -83,6 +91,7 @@ class Sampler {
   void announce(const Call& call) const;
   void keep_routes(Call& call, const RouteBuffer& routes) const;
   void accept(Call& call, int64_t slot, int32_t token, float logp, float entropy);
+  void check_routes(bool wanted) const;
   void check(const SampleRequest& request, size_t index) const;
   void check(const SampleRequest& request, std::span<const int32_t> response, size_t index) const;
   /// The given tokens that the slots come to next.

@@ -3,6 +3,7 @@
 // bits do not depend on the machine, so neither do these numbers.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "support/tiny_run.h"
@@ -43,12 +44,82 @@ json run_demo(const TempFolder& folder, const std::string& preset, const std::st
   return summary;
 }
 
+using Arguments = std::vector<std::string>;
+
+/// `minite gap` on 64 prompts; its rows by "learner/sampler/keys and values of the sampler".
+std::map<std::string, json> gaps(const TempFolder& folder, const std::string& checkpoint, Arguments more,
+                                 int exit_code) {
+  const std::string data = (folder / "test.jsonl").string();
+  EXPECT_EQ(run_minite({"tasks", "make", "addition", "-n", "64", "--seed", "2", "-o", data}).exit_code, 0);
+  Arguments all = {"gap", (folder / checkpoint).string(), "--data", data, "--json", "--expect", "0"};
+  all.insert(all.end(), more.begin(), more.end());
+  const auto result = run_minite(all);
+  EXPECT_EQ(result.exit_code, exit_code) << result.err;
+  std::map<std::string, json> rows;
+  const json document = json::parse(result.out);
+  for (const json& row : document["rows"]) {
+    std::string key;
+    for (const char* name : {"learner", "sampler", "kv_cache"})
+      key += (key.empty() ? "" : "/") + row[name].get<std::string>();
+    rows[key] = row;
+  }
+  return rows;
+}
+
+/// What holds on every trained checkpoint: sides that agree have a gap of exactly 0, others have one.
+void check_gaps(const TempFolder& folder, const std::string& checkpoint, const std::string& replay) {
+  SCOPED_TRACE(checkpoint + " " + replay);
+  const std::string all = "nvfp4_w4a16,nvfp4_w4a8_mxfp8,nvfp4_per_token,bf16";
+  const auto grid =
+      gaps(folder, checkpoint, {"--learner", all, "--sampler", all, "--router-replay", replay}, 1);
+  ASSERT_EQ(grid.size(), 16u);
+  for (const auto& [cell, row] : grid) {
+    const bool matched = row["learner"] == row["sampler"];
+    EXPECT_EQ(row["mean_abs_gap"] == 0.0, matched) << cell;
+    EXPECT_EQ(row["max_abs_gap"] == 0.0, matched) << cell;
+    EXPECT_EQ(row["causes"].empty(), matched) << cell;
+  }
+}
+
+/// Keys and values of the sampler alone in FP8, with the recipes of the run.
+void check_kv_gaps(const TempFolder& folder, const std::string& checkpoint) {
+  SCOPED_TRACE(checkpoint);
+  EXPECT_EQ(gaps(folder, checkpoint, {}, 0).size(), 1u);
+  auto rows =
+      gaps(folder, checkpoint,
+           {"--sampler", "nvfp4_per_token", "--learner", "nvfp4_per_token", "--kv-cache", "bf16,fp8"}, 1);
+  EXPECT_EQ(rows["nvfp4_per_token/nvfp4_per_token/bf16"]["max_abs_gap"], 0.0);
+  const json& fp8 = rows["nvfp4_per_token/nvfp4_per_token/fp8"];
+  EXPECT_GT(fp8["mean_abs_gap"], 0.0);
+  EXPECT_EQ(fp8["causes"][0]["field"], "kv_format");
+}
+
+/// The order of the technical report's Table 2: the fewer bits of the sampler's activations, the larger.
+void check_order(const TempFolder& folder, const std::string& checkpoint) {
+  SCOPED_TRACE(checkpoint);
+  auto rows =
+      gaps(folder, checkpoint,
+           {"--learner", "nvfp4_w4a16,bf16", "--sampler", "nvfp4_w4a16,nvfp4_w4a8_mxfp8,nvfp4_per_token"}, 1);
+  const auto mean = [&](const std::string& cell) {
+    return rows[cell + "/bf16"]["mean_abs_gap"].get<double>();
+  };
+  EXPECT_EQ(mean("nvfp4_w4a16/nvfp4_w4a16"), 0.0);
+  EXPECT_GT(mean("nvfp4_w4a16/nvfp4_w4a8_mxfp8"), 0.0);
+  EXPECT_LT(mean("nvfp4_w4a16/nvfp4_w4a8_mxfp8"), mean("nvfp4_w4a16/nvfp4_per_token"));
+  EXPECT_LT(mean("bf16/nvfp4_w4a16"), mean("bf16/nvfp4_per_token"));
+}
+
 TEST(Demo, LearnsWithoutAGap) {
   if (const std::string why = obstacle(); !why.empty()) GTEST_SKIP() << why;
   const TempFolder folder;
   const json summary = run_demo(folder, "demo", "nvfp4_per_token");
   ASSERT_FALSE(summary.is_null());
   EXPECT_GT(summary.at("contrast_gap_mean").get<double>(), 0.005);
+  for (const std::string checkpoint : {"demo/checkpoints/step_000280", "demo/checkpoints/step_000560"}) {
+    check_gaps(folder, checkpoint, "off");
+    check_kv_gaps(folder, checkpoint);
+    check_order(folder, checkpoint);
+  }
 }
 
 TEST(DemoMoe, LearnsWithoutAGap) {
@@ -62,6 +133,11 @@ TEST(DemoMoe, LearnsWithoutAGap) {
   // Every expert of every layer is in use, and none has taken over.
   EXPECT_EQ(steps.back().at("experts_idle").get<double>(), 0.0);
   EXPECT_LT(steps.back().at("expert_load_max").get<double>(), 3.0) << "4 is an expert that gets every token";
+  for (const std::string checkpoint :
+       {"demo-moe/checkpoints/step_000280", "demo-moe/checkpoints/step_000480"}) {
+    for (const char* replay : {"off", "R3"}) check_gaps(folder, checkpoint, replay);
+    check_kv_gaps(folder, checkpoint);
+  }
 }
 
 /// Both sides route alike already, so a learner that takes the sampler's experts computes the same bits.

@@ -1,6 +1,7 @@
 // minite gap on the checkpoint of a tiny run: which cells are 0, which are not and why.
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "support/tiny_run.h"
 
@@ -48,6 +49,14 @@ class GapVerb : public testing::Test {
     EXPECT_EQ(result.exit_code, exit_code) << result.err;
     return json::parse(result.out);
   }
+  /// The checkpoint of a run with experts, made once.
+  static const char* experts() {
+    static bool made = false;
+    auto settings = test_support::tiny_expert_settings();
+    settings.insert(settings.end(), {"--set", "contrast.steps=0"});
+    if (!std::exchange(made, true)) (void)runs_->finish(runs_->start("experts", settings));
+    return "experts";
+  }
   /// Mean gap by "learner/sampler".
   static std::map<std::string, double> means(const json& document) {
     std::map<std::string, double> all;
@@ -71,10 +80,7 @@ std::unique_ptr<TinyRuns> GapVerb::runs_;
 
 TEST_F(GapVerb, MatchedPairsAreZeroAndMixedPairsAreOrdered) {
   const std::string all = "nvfp4_w4a16,nvfp4_w4a8_mxfp8,nvfp4_per_token,bf16";
-  auto experts = test_support::tiny_expert_settings();
-  experts.insert(experts.end(), {"--set", "contrast.steps=0"});
-  (void)runs_->finish(runs_->start("experts", experts));
-  for (const char* run : {"dense", "experts"}) {
+  for (const char* run : {"dense", experts()}) {
     auto gap = means(document(run, {"--learner", all, "--sampler", all}));
     ASSERT_EQ(gap.size(), 16u);
     for (const auto& [cell, mean] : gap) {
@@ -123,8 +129,9 @@ TEST_F(GapVerb, RulesApplyToBothSides) {
 TEST_F(GapVerb, RowsHoldTheKeysOfTheContract) {
   const json grid = document("dense", {"--learner", "bf16", "--sampler", "nvfp4_per_token"});
   const json& row = grid["rows"][0];
-  for (const char* key : {"learner", "sampler", "kv_cache", "learner_kv", "mean_abs_gap", "max_abs_gap",
-                          "q05", "q01", "tokens", "non_finite_tokens", "causes", "report", "details"})
+  for (const char* key :
+       {"learner", "sampler", "kv_cache", "learner_kv", "router_replay", "router_mismatch", "mean_abs_gap",
+        "max_abs_gap", "q05", "q01", "tokens", "non_finite_tokens", "causes", "report", "details"})
     EXPECT_TRUE(row.contains(key)) << key;
   for (const char* key : {"quantiles", "above", "negative_depth", "regions", "tail", "segments",
                           "concentration", "responses", "outliers"})
@@ -158,6 +165,64 @@ TEST_F(GapVerb, Fp8KeysAndValuesOfTheSamplerAloneShow) {
   EXPECT_EQ(grid["rows"][1]["causes"][0]["field"], "kv_format");
   const json both = document("dense", {"--kv-cache", "fp8", "--learner-kv", "fp8", "--expect", "0"});
   EXPECT_EQ(both["rows"][0]["mean_abs_gap"], 0.0);
+}
+
+/// Rows by mode of router replay.
+std::map<std::string, std::vector<json>> by_mode(const json& document) {
+  std::map<std::string, std::vector<json>> rows;
+  for (const json& row : document["rows"]) rows[row["router_replay"]].push_back(row);
+  return rows;
+}
+
+TEST_F(GapVerb, ReplayedExpertsAreThoseOfTheCellsSampler) {
+  const std::string all = "nvfp4_w4a16,nvfp4_per_token,bf16";
+  const TempFolder folder;
+  const std::string file = (folder / "tokens.json").string();
+  const json grid = document(
+      experts(), {"--learner", all, "--sampler", all, "--router-replay", "off,R2,R3", "--tokens-json", file});
+  EXPECT_EQ(grid["router_replay"], (json{"off", "R2", "R3"}));
+  auto rows = by_mode(grid);
+  ASSERT_EQ(rows["off"].size(), 9u);
+  ASSERT_EQ(rows["R3"].size(), 9u);
+  int differ = 0;
+  for (size_t i = 0; i < 9; ++i) {
+    json off = rows["off"][i], r2 = rows["R2"][i];
+    const json& r3 = rows["R3"][i];
+    // Whichever sampler drew the tokens: a matched learner that takes another's experts would have a gap.
+    const bool matched = off["learner"] == off["sampler"];
+    for (const json& row : {off, r3}) {
+      EXPECT_EQ(row["max_abs_gap"] == 0.0, matched) << row["learner"] << " / " << row["sampler"];
+      EXPECT_EQ(row["router_mismatch"] == 0.0, matched) << row["learner"] << " / " << row["sampler"];
+    }
+    EXPECT_EQ(r3["sampler"], off["sampler"]);
+    differ += r3["mean_abs_gap"] != off["mean_abs_gap"] ? 1 : 0;
+    off.erase("router_replay"), r2.erase("router_replay");
+    EXPECT_EQ(off, r2) << "R2 replays in updates only";
+  }
+  EXPECT_EQ(differ, 6) << "routing is a part of every gap";
+  const json tokens = json::parse(slurp(file));
+  ASSERT_EQ(tokens["learners"].size(), 15u);  // of each recipe off, R2, and R3 with each sampler
+  EXPECT_FALSE(tokens["learners"][1].contains("experts_of"));
+  for (size_t s = 0; s < 3; ++s) EXPECT_EQ(tokens["learners"][2 + s]["experts_of"], s);
+  EXPECT_EQ(tokens["learners"][2]["router_replay"], "R3");
+  const CommandResult text = run(experts(), {"--learner", "bf16", "--router-replay", "R3", "--expect", "0"});
+  EXPECT_EQ(text.exit_code, 1);
+  EXPECT_TRUE(holds(text.out, "other experts")) << text.out;
+  EXPECT_TRUE(holds(text.err, "bf16 / nvfp4_per_token, R3: max |gap|")) << text.err;
+}
+
+TEST_F(GapVerb, ReplayOfTheRunIsTheDefaultAndNeedsExperts) {
+  auto settings = test_support::tiny_expert_settings();
+  settings.insert(settings.end(), {"--set", "contrast.steps=0", "--router-replay", "R3"});
+  (void)runs_->finish(runs_->start("replayed", settings));
+  const json own = document("replayed", {"--expect", "0"});
+  EXPECT_EQ(own["rows"][0]["router_replay"], "R3");
+  const json dense = document("dense", {});
+  EXPECT_EQ(dense["rows"][0]["router_replay"], "off");
+  EXPECT_TRUE(dense["rows"][0]["router_mismatch"].is_null());
+  expect_refused(arguments("dense", {"--router-replay", "R3"}), {"R3", "the model has none"});
+  expect_refused(arguments(experts(), {"--router-replay", "R4"}), {"R4", "off, R2, R3"});
+  expect_refused(arguments(experts(), {"--router-replay", "R3,R3"}), {"R3 is named twice"});
 }
 
 TEST_F(GapVerb, ABatchWideScaleIsRefusedByPolicyAndNamedUnderAnother) {

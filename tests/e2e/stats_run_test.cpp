@@ -26,12 +26,20 @@ std::vector<std::string> with(std::vector<std::string> all, const std::vector<st
 /// Statistics of every 4th step and a dump of steps 9 and 13.
 void write_rules(const TinyRuns& runs) {
   spill(runs / "rules.yaml",
-        "a:\n  transformer_engine:\n    LogTensorStats: {stats: all, freq: 4}\n"
+        "a:\n  transformer_engine:\n    LogTensorStats: {tensors: [all, operands], stats: all, freq: 4}\n"
         "b:\n  layers: {layer_types: [down]}\n  transformer_engine:\n"
         "    DumpTensors: {start_step: 9, freq: 4, sides: [learner, sampler]}\n");
 }
 std::vector<std::string> probing(const TinyRuns& runs) {
   return {"--probe", "stats", "--probe-rules", runs.text("rules.yaml")};
+}
+
+/// Rules for a probe that is off.
+void expect_refused_resume(const TinyRuns& runs, const std::vector<std::string>& more) {
+  write_rules(runs);
+  const CommandResult result = run_minite(runs.resume("run", more));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(holds(result.err, "use --probe stats")) << result.err;
 }
 
 /// All but config.yaml, in which the probe stands.
@@ -47,7 +55,7 @@ TEST(StatsRun, ChangesNoBitDenseAndWithExperts) {
        {std::vector<std::string>{}, test_support::tiny_expert_settings()}) {
     const std::string name = model.empty() ? "dense" : "experts";
     const auto settings =
-        with(model, {"--recipe", model.empty() ? "nvfp4_per_token" : "nvfp4_per_expert_bf16_bwd"});
+        with(model, {"--recipe", model.empty() ? "nvfp4_per_token" : "nvfp4_cursor2_cutlass_v2"});
     (void)runs.finish(runs.start(name + "_off", settings));
     (void)runs.finish(with(runs.start(name + "_on", settings), probing(runs)));
     expect_same_bits(runs, name + "_off", name + "_on");
@@ -59,7 +67,7 @@ TEST(StatsRun, ChangesNoBitDenseAndWithExperts) {
       ++tensors[line["tensor"]];
       of_expert |= line["expert"].is_number();
     }
-    EXPECT_EQ(tensors.size(), 6u);
+    EXPECT_EQ(tensors.size(), 9u);  // both recipes quantize for the backward products
     EXPECT_EQ(of_expert, !model.empty());
     for (const char* file :
          {"step_000009/manifest.json", "step_000013/manifest.json",
@@ -97,6 +105,40 @@ TEST(StatsRun, AResumedRunMayBeginToLook) {
   const auto lines = json_lines(runs / "run/stats.jsonl");
   ASSERT_FALSE(lines.empty());
   EXPECT_EQ(lines.front()["global_step"], test_support::kTinySteps);
+}
+
+/// Takes the last checkpoint away and goes on from the one before.
+void go_on(const TinyRuns& runs, const std::vector<std::string>& more = {}) {
+  fs::remove_all(runs.checkpoint("run", test_support::kTinySteps));
+  (void)runs.finish(runs.resume("run", more));
+}
+
+TEST(StatsRun, ConfigSaysWhatAResumedRunLooksAtAndWhatItDidBefore) {
+  const TinyRuns runs;
+  const std::string rules = "probe_rules=a: {minite: {LogTensorStats: {}}}";
+  (void)runs.finish(runs.start("run"));
+  const std::string blind = slurp(runs / "run/config.yaml");
+  go_on(runs);
+  EXPECT_EQ(slurp(runs / "run/config.yaml"), blind) << "nothing changed";
+  go_on(runs, {"--threads", "1"});
+  EXPECT_EQ(slurp(runs / "run/config.yaml"), blind) << "threads change no bit";
+
+  go_on(runs, {"--probe", "stats", "--set", rules});
+  const std::string looking = slurp(runs / "run/config.yaml"), stats = slurp(runs / "run/stats.jsonl");
+  EXPECT_TRUE(looking.starts_with("# until step ")) << looking;
+  EXPECT_TRUE(holds(looking, R"(: {"probe":"none","probe_rules":""})")) << looking;
+  EXPECT_TRUE(holds(looking, "probe: \"stats\"")) << looking;
+  EXPECT_NE(stats, "");
+  // The next resume goes on looking without being told.
+  go_on(runs);
+  EXPECT_EQ(slurp(runs / "run/config.yaml"), looking);
+  EXPECT_EQ(slurp(runs / "run/stats.jsonl"), stats);
+  // The config repeats the run as it now is.
+  EXPECT_EQ(run_minite({"report", runs.text("run")}).exit_code, 0);
+  // Who stops looking need not name the rules.
+  go_on(runs, {"--probe", "none"});
+  EXPECT_EQ(slurp(runs / "run/config.yaml"), blind) << "the step that was looked at is gone";
+  expect_refused_resume(runs, {"--probe", "none", "--probe-rules", runs.text("rules.yaml")});
 }
 
 TEST(StatsRun, MatchedSidesHaveTheSameStatistics) {

@@ -44,6 +44,27 @@ TEST_P(Forced, EqualsWhatSamplingRecordedWithExperts) {
   check_forced(tiny_experts(32, false), GetParam(), KvFormat::bf16);
 }
 
+TEST(ForcedTokens, TakeTheExpertsThatDrawingTook) {
+  const ModelConfig config = tiny_experts(32, false);
+  Weights weights(config, DType::bf16, Purpose::training);
+  fill_strong(weights, 6);
+  const auto requests = requests_of({1, 66, 17}, config.vocab_size);
+  SampleParams params;
+  params.max_new_tokens = 9;
+  params.return_routed_experts = true;
+  Sides drawing(weights, {.recipe = "nvfp4_per_token", .learner = {192, 192}});
+  Sides scoring(weights, {.recipe = "nvfp4_per_token", .sampler = {1, 192, 16}, .learner = {192, 192}});
+  const auto samples = drawing.sampler.generate(requests, params);
+  const auto scored = scoring.sampler.score(requests, tokens_of(samples), {1.0f, true});
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const RouteDifference d = compare_routes(scored[i].routes, samples[i].routes);
+    EXPECT_GT(d.rows, 0);
+    EXPECT_EQ(d.experts + d.order, 0);
+    EXPECT_EQ(d.weight_abs_max, 0.0);
+  }
+  EXPECT_TRUE(scoring.sampler.score(requests, tokens_of(samples), 1.0f)[0].routes.expert.empty());
+}
+
 TEST(ForcedTokens, AnyTokensAreScoredAsTheLearnerScoresThem) {
   ModelConfig config = tiny_config();
   config.eos_token_id = 7;

@@ -86,9 +86,6 @@ MINITE_INLINE float nvfp4_decode_scale(uint8_t d, const float* amax, float range
   return amax == nullptr ? E4M3::decode(d) : E4M3::decode(d) * *amax * (1.0f / range);
 }
 
-/// Bit r: sign of element r before the Hadamard transform is minus.
-inline constexpr uint32_t kHadamardSigns = 0xD7E8;
-
 /// The random byte of each element of a block.
 MINITE_INLINE std::array<uint32_t, 4> rounding_noise(const Noise& noise, int64_t block) {
   return Philox::generate(noise.seed, static_cast<uint64_t>(block), noise.stream);

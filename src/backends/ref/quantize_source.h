@@ -4,27 +4,11 @@
 #include <array>
 
 #include "backends/ref/quantize.h"
+#include "formats/hadamard.h"
 
 namespace minite::ref {
 
 using Block16 = std::array<float, 16>;
-
-/// z of the `rht` formula.
-inline Block16 hadamard(Block16 v) {
-  for (uint32_t i = 0; i < 16; ++i) {
-    if ((kHadamardSigns >> i & 1u) != 0) v[i] = -v[i];
-  }
-  for (uint32_t stride = 1; stride < 16; stride *= 2) {
-    for (uint32_t i = 0; i < 16; ++i) {
-      if ((i & stride) != 0) continue;
-      const float a = v[i], b = v[i + stride];
-      v[i] = a + b;
-      v[i + stride] = a - b;
-    }
-  }
-  for (float& x : v) x = static_cast<float>(bf16(x * 0.25f));
-  return v;
-}
 
 /// What the quantizer sees: x by rows or by columns, rotated if the spec says so.
 class Source {

@@ -2,12 +2,13 @@
 // The 16-point Hadamard transform with Transformer Engine's signs, one block a lane (formula:
 // backends/ref/quantize.h).
 #include "backends/simd/quantize_search.h"
+#include "formats/hadamard.h"
 
 namespace minite::simd::MINITE_ISA {
 
 MINITE_INLINE void hadamard(BlockLanes& block) {
   for (int i = 0; i < 16; ++i) {
-    if ((ref::kHadamardSigns >> i & 1u) != 0) store(block.v[i], from_bits(bits(block[i]) ^ vi(0x80000000u)));
+    if ((kHadamardSigns >> i & 1u) != 0) store(block.v[i], from_bits(bits(block[i]) ^ vi(0x80000000u)));
   }
   for (int stride = 1; stride < 16; stride *= 2) {
     for (int i = 0; i < 16; ++i) {

@@ -128,6 +128,7 @@ std::string_view BenchRow::verdict() const {
   if (absent()) return "absent";
   if (must == 0) return "-";
   if (below_must()) return "below must";
+  if (paired && (!paired->ratio.known || paired->ratio.low < must)) return "unsure";
   return aim != 0 && judged() >= aim ? "aim" : "must";
 }
 

@@ -1,13 +1,23 @@
 #pragma once
 // Kernels of this processor beside their rivals, in one process on the same data.
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/bench/rivals.h"
 #include "cli/bench/timing.h"
+#include "core/median.h"
 
 namespace minite::cli {
+
+/// What pairs of calls that follow one another say of a ratio.
+struct Paired {
+  MedianInterval ratio;  ///< of the time that `clock` gives
+  MedianInterval wall;   ///< of wall time
+  int64_t pairs = 0;
+  std::string_view clock;  ///< "cpu" or "wall"
+};
 
 /// One comparison of a kernel; rates are per second. A kernel with several rivals has as many rows, of the
 /// same rounds.
@@ -17,6 +27,7 @@ struct BenchRow {
   std::string against;            ///< the rival's own name; "absent" when there is none
   Spread ours, theirs;            ///< in the same unit; theirs is 0 without a rival
   Spread ratio;                   ///< ours / theirs of the same round; 0 without a rival
+  std::optional<Paired> paired;   ///< of rows that are timed pair by pair; `ratio` is its median and range
   double ceiling = 0;        ///< share of the read bandwidth that the compulsory bytes take; 0: not bound
   double must = 0, aim = 0;  ///< of `judged`; 0: not stated
 
@@ -24,8 +35,11 @@ struct BenchRow {
   [[nodiscard]] bool compared() const { return rival != RivalId::none && !absent(); }
   /// What `must` and `aim` are compared with: the ratio, or of an absolute figure our rate.
   [[nodiscard]] double judged() const { return rival == RivalId::none ? ours.median : ratio.median; }
-  [[nodiscard]] bool below_must() const { return !absent() && judged() < must; }
-  /// "absent", "-" (nothing stated), "below must", "must" or "aim".
+  /// Of paired rows: only when the whole interval is below.
+  [[nodiscard]] bool below_must() const {
+    return !absent() && (paired && paired->ratio.known ? paired->ratio.high : judged()) < must;
+  }
+  /// "absent", "-" (nothing stated), "below must", "unsure" (the interval holds `must`), "must" or "aim".
   [[nodiscard]] std::string_view verdict() const;
 };
 

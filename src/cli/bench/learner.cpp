@@ -27,7 +27,7 @@ constexpr Size kSizes[] = {
     {"learner/width512", 512, 1536, 2, 8, 512, 4, 64},
 };
 constexpr const char* kRecipe = "nvfp4_per_token";
-constexpr int kPairs = 4;       ///< bare and looked at, a round, at least
+constexpr int kPairs = 6;       ///< a round, at least: the fewest that a median's interval takes
 constexpr int64_t kEvery = 10;  ///< steps from one with statistics to the next
 
 ModelConfig model_of(const Size& s) {
@@ -85,10 +85,17 @@ class Step {
   int64_t update_ = 0;
 };
 
-/// Is told of everything and does nothing: more than a pointer that is tested and found null.
+/// Is told of everything and declines it, counting.
 class SilentProbe : public Probe {
  public:
-  void value(const Tap& /*at*/, const TensorView& /*value*/) override {}
+  void value(const Tap& /*at*/, const TensorView& /*value*/) override { ++told; }
+  void codes(const Tap& /*at*/, const QTensor& /*codes*/) override { ++told; }
+  void columns(const Tap& /*at*/, const TensorView& /*value*/, const QTensor& /*codes*/) override { ++told; }
+  void batch(const BatchRows& /*rows*/) override { ++told; }
+  void scored(std::span<const int32_t> /*rows*/) override { ++told; }
+  void experts(int /*layer*/, const ExpertRows& /*rows*/) override { ++told; }
+
+  int64_t told = 0;
 };
 
 /// A way of looking, and the time of a step with it relative to the bare one.
@@ -100,31 +107,85 @@ struct Look {
   std::function<void()> run;
 };
 
-BenchRow measure(const Size& size, const Look& look, const std::function<void()>& bare,
-                 const BenchOptions& options, int threads) {
-  const int pairs = std::max(calls_for(bare, threads), kPairs);
-  look.run();  // warm
-  std::vector<double> ours, theirs, ratios;
-  for (int round = 0; round < options.rounds; ++round) {
-    double plain = 0, looked = 0;
-    // In turn, step by step: a machine that slows down slows both.
-    for (int pair = 0; pair < pairs; ++pair) {
-      plain += seconds(bare, threads) / pairs;
-      looked += seconds(look.run, threads) / pairs;
-    }
-    theirs.push_back(1 / plain);
-    ours.push_back(1 / look.time(plain, looked));
-    ratios.push_back(ours.back() / theirs.back());
-  }
+BenchRow row_of(const Size& size, const std::string& name, const std::string& what, double must) {
   BenchRow row;
-  row.name = fmt::format("{}/{}", size.name, look.name);
-  row.problem = fmt::format("{}; {} layers of {}, {} tokens, {}", look.what, size.layers, size.hidden,
+  row.name = fmt::format("{}/{}", size.name, name);
+  row.problem = fmt::format("{}; {} layers of {}, {} tokens, {}", what, size.layers, size.hidden,
                             size.sequences * (size.length - 1), kRecipe);
   row.unit = "steps/s";
   row.rival = RivalId::bare_step;
   row.against = rival_name(row.rival);
+  row.must = must;
+  return row;
+}
+
+/// Pairs of a bare step and one that is looked at, each pair the other way round than the last: a machine
+/// that slows down slows both, and neither always comes second.
+BenchRow measure(const Size& size, const Look& look, const std::function<void()>& bare,
+                 const BenchOptions& options, int threads) {
+  const int pairs = std::max(calls_for(bare, threads), kPairs) * options.rounds;
+  look.run();  // warm
+  const bool cpu = threads == 1;
+  std::vector<double> ours, theirs, ratios, wall;
+  for (int pair = 0; pair < pairs; ++pair) {
+    Times plain, looked;
+    if (pair % 2 == 0) plain = times(bare);
+    looked = times(look.run);
+    if (pair % 2 == 1) plain = times(bare);
+    const double base = cpu ? plain.cpu : plain.wall;
+    theirs.push_back(1 / base);
+    ours.push_back(1 / look.time(base, cpu ? looked.cpu : looked.wall));
+    ratios.push_back(ours.back() / theirs.back());
+    wall.push_back(plain.wall / look.time(plain.wall, looked.wall));
+  }
+  BenchRow row = row_of(size, look.name, look.what, look.must);
+  row.paired = Paired{median_interval(ratios), median_interval(wall), pairs, cpu ? "cpu" : "wall"};
   row.ours = spread(ours), row.theirs = spread(theirs), row.ratio = spread(ratios);
-  row.must = look.must;
+  row.ratio.median = row.paired->ratio.median;
+  return row;
+}
+
+/// Seconds of a test of a context's probe that finds none, with the loop around it.
+double null_check() {
+  constexpr int64_t kTests = 1 << 22;
+  Context context;
+  const TensorView nothing;
+  const double spent = seconds(
+      [&] {
+        for (int64_t i = 0; i < kTests; ++i) {
+          asm volatile("" : "+m"(context.probe));  // another value each time, for all that the compiler knows
+          context.observe(0, "down", nothing);
+        }
+      },
+      1);
+  return spent / static_cast<double>(kTests);
+}
+
+/// What a run without a probe pays for having the places where one could listen: there is no build without
+/// them to compare with. Each that a listener is told of is a test of a pointer when there is none; some
+/// share a test.
+BenchRow unlistened(const Size& size, const std::function<void()>& bare, SilentProbe& silent,
+                    const std::function<void()>& told, const BenchOptions& options, int threads) {
+  silent.told = 0;
+  told();
+  const auto places = static_cast<double>(silent.told);
+  std::vector<double> ours, theirs, ratios;
+  double test = 0;
+  for (int round = 0; round < kPairs * options.rounds; ++round) {
+    const double plain = seconds(bare, threads), each = null_check();
+    test = std::max(test, each);
+    theirs.push_back(1 / plain);
+    ratios.push_back((plain - places * each) / plain);
+    ours.push_back(theirs.back() * ratios.back());
+  }
+  BenchRow row = row_of(
+      size, "probe_off",
+      fmt::format("{} places to listen, {:.2f} ns at most for a test that finds nobody", places, 1e9 * test),
+      0.99);
+  row.paired = Paired{median_interval(ratios), median_interval(ratios), static_cast<int64_t>(ratios.size()),
+                      threads == 1 ? "cpu" : "wall"};
+  row.ours = spread(ours), row.theirs = spread(theirs), row.ratio = spread(ratios);
+  row.ratio.median = row.paired->ratio.median;
   return row;
 }
 
@@ -135,7 +196,7 @@ std::vector<Look> looks(Step& step, Step& recorded, SilentProbe& silent, diagnos
     return (static_cast<double>(kEvery - 1) * bare + looked) / static_cast<double>(kEvery);
   };
   return {
-      {"probe_off", "a probe that does nothing, which costs more than none", 0.99, itself,
+      {"declined", "a listener that is told of everything and declines it", 0.99, itself,
        [&] { step.run(&silent); }},
       {"stats_10th", "the usual statistics on every 10th step", 0.95, tenth,
        [&] {
@@ -167,12 +228,19 @@ BenchTable bench_learner(const BenchOptions& options,
     diagnostics::StepProbe stats(
         diagnostics::parse_probe_rules(std::string(diagnostics::default_probe_rules()), "the default rules"),
         Context{&plain, &pool, nullptr, {}});
-    for (const Look& look : looks(step, recorded, silent, stats)) {
-      const std::string name = fmt::format("{}/{}", size.name, look.name);
-      if (!std::regex_search(name, filter)) continue;
+    const auto bare = [&] { step.run(nullptr); };
+    const auto wanted = [&](const char* look) {
+      const std::string name = fmt::format("{}/{}", size.name, look);
+      if (!std::regex_search(name, filter)) return false;
       progress(name);
-      table.rows.push_back(measure(
-          size, look, [&] { step.run(nullptr); }, options, table.threads));
+      return true;
+    };
+    if (wanted("probe_off")) {
+      table.rows.push_back(unlistened(
+          size, bare, silent, [&] { step.run(&silent); }, options, table.threads));
+    }
+    for (const Look& look : looks(step, recorded, silent, stats)) {
+      if (wanted(look.name)) table.rows.push_back(measure(size, look, bare, options, table.threads));
     }
   }
   require(!table.rows.empty(), "--filter '{}' names no row of bench learner", options.filter);

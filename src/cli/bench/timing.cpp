@@ -30,6 +30,12 @@ double seconds(const std::function<void()>& body, int threads) {
   return now(clock) - begin;
 }
 
+Times times(const std::function<void()>& body) {
+  const double wall = now(CLOCK_MONOTONIC), cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+  body();
+  return {now(CLOCK_PROCESS_CPUTIME_ID) - cpu, now(CLOCK_MONOTONIC) - wall};
+}
+
 int calls_for(const std::function<void()>& body, int threads) {
   body();
   const double once = seconds(body, threads);

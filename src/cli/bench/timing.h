@@ -19,6 +19,12 @@ struct Spread {
 /// so that a shared machine counts less.
 [[nodiscard]] double seconds(const std::function<void()>& body, int threads);
 
+/// One call of `body` by two clocks: what all threads of the process were given, and wall time.
+struct Times {
+  double cpu = 0, wall = 0;  ///< seconds
+};
+[[nodiscard]] Times times(const std::function<void()>& body);
+
 /// Calls of `body` that fill a twentieth of a second, after one that warms up.
 [[nodiscard]] int calls_for(const std::function<void()>& body, int threads);
 /// `work` of one call a second, over `calls` calls.

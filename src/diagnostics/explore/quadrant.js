@@ -57,7 +57,8 @@
 
   if (sets) {
     for (const side of ["learner", "sampler"])
-      sets[side + "s"].forEach((s, i) => byId("quadrant-" + side).add(new Option(`${s.recipe}, KV ${s.kv}`, i)));
+      sets[side + "s"].forEach((s, i) => byId("quadrant-" + side).add(new Option(`${s.recipe}, KV ${s.kv}` +
+        (s.router_replay ? `, ${s.router_replay} of ${sets.samplers[s.experts_of].recipe}` : ""), i)));
     if (sets.samplers.length > 1) byId("quadrant-sampler").value = String(sets.samplers.length - 1);
     live("quadrant", drawTokens);
   } else {

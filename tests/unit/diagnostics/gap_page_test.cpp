@@ -35,6 +35,7 @@ json row(const std::string& learner, const std::string& sampler, const json& mea
           {"sampler", sampler},
           {"kv_cache", "bf16"},
           {"learner_kv", "bf16"},
+          {"router_replay", "off"},
           {"mean_abs_gap", mean},
           {"max_abs_gap", max},
           {"tokens", 12},
@@ -89,6 +90,16 @@ TEST(GapPage, FiguresAreWellFormedAndHoldTheNumbers) {
     }
   }
   EXPECT_EQ(count, 8);
+}
+
+TEST(GapPage, ReplayedExpertsHaveAMapOfTheirOwn) {
+  json both = document();
+  json replayed = row("bf16", "nvfp4_per_token", 0.01, 1.5);
+  replayed["router_replay"] = "R3";
+  both["rows"].push_back(replayed);
+  const std::string page = render_gap(both, "gap.json");
+  for (const char* part : {"bf16 / nvfp4_per_token, R3", "gap-grid-1.svg", "sampler bf16; router replay R3"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
 }
 
 TEST(GapPage, SaysWhenThereIsNothingToDraw) {

@@ -35,6 +35,18 @@ TEST(ProbeRules, DefaultTakesTheUsualOfEverythingEveryTenthStep) {
   EXPECT_FALSE(rule.dump_values);
 }
 
+TEST(ProbeRules, OperandsByColumnsAreAGroupBesideAll) {
+  const auto tensors = [](const std::string& words) { return only(feature("tensors: " + words)).tensors; };
+  const std::set<TensorKind> operands = {TensorKind::activation_wgrad, TensorKind::weight_dgrad,
+                                         TensorKind::gradient_wgrad};
+  EXPECT_EQ(tensors("operands"), operands);
+  EXPECT_EQ(tensors("[all, operands]").size(), 9u);
+  EXPECT_EQ(tensors("gradient_wgrad"), std::set{TensorKind::gradient_wgrad});
+  for (const TensorKind kind : tensors("all")) EXPECT_FALSE(operands.contains(kind));
+  EXPECT_EQ(tensor_kinds().size(), 9u);
+  for (const TensorKind kind : tensor_kinds()) EXPECT_EQ(tensors(std::string(tensor_name(kind))).size(), 1u);
+}
+
 TEST(ProbeRules, LayersByRegexTypeAndGlob) {
   const auto with = [](const std::string& layers) {
     return only("a:\n  layers: " + layers + "\n  transformer_engine: {LogTensorStats: {freq: 2}}\n");
@@ -90,6 +102,9 @@ TEST(ProbeRules, ErrorsNameLineWordAndNearestWord) {
   refused(feature("stats: [min]", "LogFp8TensorStats"), "unknown statistic of LogFp8TensorStats 'min'");
   refused(feature("", "LogTensorStat"), "rules.yaml:4: unknown key 'LogTensorStat'");
   refused(feature("tensors: [activations]"), "unknown tensor 'activations'");
+  refused(feature("tensors: gradient_wgrad", "DumpTensors"), "rules.yaml:4: gradient_wgrad has statistics");
+  refused(feature("tensors: [all, operands], dump: true"), "minite quantize --columnwise");
+  refused(feature("tensors_struct: [{tensor: weight_dgrad, dump: true}]"), "weight_dgrad has statistics");
   refused(feature("tensors: [activations]"), "did you mean 'activation'?");
   refused(feature("freq: 0"), "rules.yaml:4: freq is '0', expected a whole number from 1");
   refused(feature("start_step: 9, end_step: 3"), "the steps 9 to 3 hold none");

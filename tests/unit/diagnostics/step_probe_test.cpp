@@ -116,6 +116,45 @@ TEST_F(StepProbeTest, PackedRowsBelongToTheirExpert) {
   EXPECT_EQ(all[0]["module"], "experts.down");
 }
 
+TEST_F(StepProbeTest, OperandsByColumnsHaveTheirOwnNamesAndAreAskedFor) {
+  std::vector<float> x(64, 0.25f), w(64, 1.0f);
+  const QuantSpec spec{.format = FormatId::mxfp8};
+  const Buffer memory(QTensor::bytes(spec, 2, 32));
+  const QTensor q = QTensor::place(spec, 2, 32, memory.data());
+  ops::quantize(context_, {view(x, 32), Orientation::columns, q, {}});
+  const auto show = [&](StepProbe& probe) {
+    probe.begin(1, folder_ / "dumps");
+    Probe& learner = *probe.side(Side::learner);
+    for (int pass = 0; pass < 2; ++pass) {
+      // Between a gradient and its codes along the rows, as a module does.
+      learner.value({0, "qkv", Point::grad_output}, view(x, 2));
+      learner.columns({0, "qkv", Point::grad_output}, view(x, 32), q);
+      learner.columns({0, "qkv", Point::input}, view(x, 32), q);
+      learner.codes({0, "qkv", Point::grad_output}, q);
+      learner.columns({0, "qkv", Point::weight, 3}, view(w, 32), q);
+    }
+    return lines(probe);
+  };
+  StepProbe usual = make("LogTensorStats: {stats: [max, underflows%]}");
+  auto all = show(usual);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0]["tensor"], "gradient");
+  EXPECT_TRUE(all[0].contains("underflows%")) << "operands in between take nothing from the codes";
+  StepProbe operands = make("LogTensorStats: {tensors: operands, stats: [max, scale_histogram]}");
+  all = show(operands);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0], json::parse(R"({"side":"learner","rank":0,"layer":0,"module":"qkv",
+      "tensor":"activation_wgrad","expert":null,"count":128,"max":0.25,"scale_histogram":[[117,4]]})"));
+  EXPECT_EQ(all[1]["tensor"], "weight_dgrad");
+  EXPECT_EQ(all[1]["expert"], 3);
+  EXPECT_EQ(all[1]["count"], 64) << "a weight counts once";
+  EXPECT_EQ(all[2]["tensor"], "gradient_wgrad");
+  StepProbe one = make("LogNvfp4TensorStats: {tensors: gradient_wgrad}");
+  all = show(one);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_FALSE(all[0].contains("max"));
+}
+
 TEST_F(StepProbeTest, LogitsOfTheBackwardPassDoNotCountAgain) {
   StepProbe probe = make("LogTensorStats: {tensors: output}");
   probe.begin(1, folder_ / "dumps");

@@ -190,6 +190,36 @@ TEST(CodeStatistics, ATileCountsOnceAndThreadsChangeNothing) {
   EXPECT_EQ(a.histogram, b.histogram);
 }
 
+TEST(CodeStatistics, RowsOfHalfABytesCodesAndRowsApartGiveTheSameCounts) {
+  // 33 nibbles end in half a byte; the values of one of both are apart in memory.
+  constexpr int64_t kRows = 40, kCols = 33, kStride = 48;
+  const QuantSpec spec{.format = FormatId::nvfp4, .outer = OuterScale::row};
+  std::vector<float> x = random_values(kRows * kCols), apart(static_cast<size_t>(kRows * kStride), NAN);
+  for (int64_t r = 0; r < kRows; ++r) std::copy_n(x.data() + r * kCols, kCols, apart.data() + r * kStride);
+  ThreadPool pool(1);
+  const Context ctx = context(pool);
+  const Buffer memory(QTensor::bytes(spec, kRows, kCols));
+  const QTensor q = QTensor::place(spec, kRows, kCols, memory.data());
+  ops::quantize(ctx, {TensorView(x.data(), kRows, kCols), Orientation::rows, q, {}});
+  std::vector<float> scratch, decoded(x.size());
+  ops::dequantize(ctx, {q, TensorView(decoded.data(), kRows, kCols)});
+  int64_t saturated = 0, underflow = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t r = i / kCols, c = i % kCols;
+    const int code = q.codes[r * static_cast<size_t>(q.code_stride()) + c / 2] >> (c % 2 * 4) & 7;
+    saturated += code == 7 && std::fabs(decoded[i]) < std::fabs(x[i]) ? 1 : 0;
+    underflow += x[i] != 0 && decoded[i] == 0 ? 1 : 0;
+  }
+  EXPECT_GT(saturated, 0);
+  const TensorView dense(x.data(), kRows, kCols), wide(apart.data(), DType::f32, kRows, kCols, kStride);
+  const CodeStats a = measure_codes(ctx, q, dense, scratch), b = measure_codes(ctx, q, wide, scratch);
+  for (const CodeStats& s : {a, b}) {
+    EXPECT_EQ(s.loss.saturated, saturated);
+    EXPECT_EQ(s.loss.underflow, underflow);
+    EXPECT_EQ(s.loss.error.noise, a.loss.error.noise);
+  }
+}
+
 TEST(CodeStatistics, ANanInTheValuesIsLeftOut) {
   std::vector<float> x = random_values(32);
   x[3] = NAN;

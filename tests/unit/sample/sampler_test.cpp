@@ -69,6 +69,10 @@ TEST(Sampler, RefusesTokensThatCannotBeScored) {
   refuse({"prompt 1", "17", "response 4", "max_length=20"}, {{1}, {1, 2, 3, 4}});
   refuse({"token 1 of response 0", "40", "[0, 40)"}, {{1, 40}, {1}});
   refuse({"temperature=0"}, {{1}, {1}}, 0.0f);
+  const std::vector<std::vector<int32_t>> one_each = {{1}, {1}};
+  expect_error(ErrorCode::invalid_argument, {"return_routed_experts", "num_experts=0"}, [&] {
+    (void)b.sampler().score(requests, one_each, {1.0f, true});
+  });
   EXPECT_EQ(
       b.sampler().score(requests, std::vector<std::vector<int32_t>>{{1}, {1, 2, 3}}, 1.0f)[1].logp.size(),
       3u);
