@@ -97,9 +97,10 @@ Path path_of(const GemmArgs& args) {
   if (!args.a.quantized() && args.a.along == Orientation::columns) return Path::many;
   // Few columns make few tiles: then warps, which share a tile's chunks, are faster up to more rows.
   const int64_t most = n >= sm90::kWide ? sm90::kFewTokens / 4 : sm90::kFewTokens;
-  if (m <= most && k % sm90::kFewDepth == 0 && aligned(w.block_scales, w.scale_stride(), 8)) return Path::few;
+  if (m <= most && k % sm90::kFewDepth == 0 && aligned(w.block_scales, w.scale_stride(), 16))
+    return Path::few;
   const bool fits = k % sm90::kPackedDepth == 0 && aligned(w.block_scales, w.scale_stride(), 16);
-  return fits && args.b.decoded.empty() ? Path::packed : Path::many;
+  return fits && m <= sm90::kPackedTokens && args.b.decoded.empty() ? Path::packed : Path::many;
 }
 
 void run_packed(const GemmArgs& args, Path path, Scratch& scratch, const Exec& exec) {
@@ -112,9 +113,10 @@ void run_packed(const GemmArgs& args, Path path, Scratch& scratch, const Exec& e
                                    .unsigned_scales = w.spec.convention == Convention::ggml,
                                    .x = a.view.as<const uint16_t>(),
                                    .x_stride = a.view.stride};
-  if (path == Path::packed)
-    return sm90::gemm_packed(operands, a.view, args.y.cols, device_epilogue(args), exec.stream);
-  sm90::gemm_few(operands, args.y.rows, args.y.cols, args.a.depth(), device_epilogue(args), exec.stream);
+  DeviceEpilogue epilogue = device_epilogue(args);
+  epilogue.gain = sm90::kPackedGain;
+  if (path == Path::packed) return sm90::gemm_packed(operands, a.view, args.y.cols, epilogue, exec.stream);
+  sm90::gemm_few(operands, args.y.rows, args.y.cols, args.a.depth(), epilogue, exec.stream);
 }
 
 void run_many(const GemmArgs& args, Scratch& scratch, const Exec& exec) {
@@ -122,6 +124,7 @@ void run_many(const GemmArgs& args, Scratch& scratch, const Exec& exec) {
   const int64_t n = args.y.cols, k = args.a.depth();
   const sm90::DenseProduct product{.a = a.view,
                                    .b = b.view,
+                                   .y = args.y,
                                    .a_major = a.major,
                                    .b_major = b.major,
                                    .m = args.y.rows,

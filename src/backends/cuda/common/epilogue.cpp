@@ -22,6 +22,7 @@ DeviceEpilogue device_epilogue(const GemmArgs& args) {
           .bias = args.bias.empty() ? nullptr : args.bias.as<const float>(),
           .y = args.y.data,
           .stride = args.y.stride,
+          .gain = 1.0f,
           .te_range = te ? range(args.a) * range(args.b) : 0.0f,
           .accumulate = args.output == Output::accumulate,
           .to_bf16 = args.y.dtype == DType::bf16,

@@ -15,6 +15,7 @@ struct DeviceEpilogue {
   const float* bias;       ///< or nullptr
   void* y;
   int64_t stride;  ///< elements between rows of y
+  float gain;      ///< a power of two that sums are multiplied with first
   float te_range;  ///< Epilogue::te: acc * fl(fl(A_x A_w) / te_range); 0 for Epilogue::minite
   bool accumulate;
   bool to_bf16;  ///< y is bf16, else f32
@@ -31,6 +32,7 @@ __device__ inline uint32_t bf16_pair(float low, float high) {
 }
 /// An accumulator times the scales of its row and column (1 where there are none).
 __device__ inline float scaled(const DeviceEpilogue& e, float acc, float row, float column) {
+  acc = acc * e.gain;
   if (e.te_range != 0.0f) return acc * (row * column / e.te_range);
   if (e.a != nullptr) acc = acc * row;
   if (e.b != nullptr) acc = acc * column;

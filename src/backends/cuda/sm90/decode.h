@@ -2,14 +2,14 @@
 // NVFP4 codes to BF16 pairs in registers, for the kernels that read packed weights. A code becomes BF16 by
 // moving its sign to bit 15 and its other bits to 8..6, which makes it code * 2^-126 (E2M1's only subnormal,
 // 0.5, is a subnormal there too); the block scale comes as d * 2^118. The product is exact and 2^-8 too
-// small; the epilogue multiplies sums by kGain. So the bits are those of a product of decoded values as long
-// as no product of a weight and an activation is below 2^-118.
+// small; the epilogue multiplies sums by kPackedGain. So the bits are those of a product of decoded values as
+// long as no product of a weight and an activation is below 2^-118.
 #include "backends/cuda/common/operand.h"
 #include "backends/cuda/sm90/mma.h"
 
 namespace minite::cuda::sm90 {
 
-inline constexpr float kGain = 256.0f, kScaleGain = 0x1p118f;
+inline constexpr float kScaleGain = 0x1p118f;
 
 /// Two block scales, the first in the low byte: E4M3 by the processor's own conversion, where NaN stays NaN,
 /// or ggml's, which have no sign, 0 for 0x7F and 480 for 0xFF.
@@ -29,11 +29,14 @@ __device__ inline float2 scale_pair(uint32_t bytes, bool unsigned_scales) {
   return {low, high};
 }
 
-/// The codes of bytes 1 and 3 of r times `factor`: low nibbles to `low`, high nibbles to `high`.
+/// Selects bytes t and t + 4 of a block of codes (two words) as bytes 0 and 2.
+__device__ inline uint32_t pick_of(int t) { return static_cast<uint32_t>(t) * 0x0101u + 0x0400u; }
+
+/// The codes of bytes 0 and 2 of r times `factor`: low nibbles to `low`, high nibbles to `high`. Bits move by
+/// multiplication, which other units do than masks.
 __device__ inline void decode_pairs(uint32_t r, uint32_t factor, uint32_t& low, uint32_t& high) {
-  constexpr uint32_t kSign = 0x80008000u, kMagnitude = 0x01C001C0u;
-  high = multiply_pairs((r & kSign) | (r >> 6 & kMagnitude), factor);
-  low = multiply_pairs((r << 4 & kSign) | (r >> 2 & kMagnitude), factor);
+  low = multiply_pairs((r & 0x00070007u) * 64u + (r & 0x00080008u) * 4096u, factor);
+  high = multiply_pairs((r & 0x00700070u) * 4u + (r & 0x00800080u) * 256u, factor);
 }
 
 }  // namespace minite::cuda::sm90

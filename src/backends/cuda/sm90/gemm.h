@@ -9,7 +9,7 @@ namespace minite::cuda::sm90 {
 
 /// A product of two BF16 matrices that the copy engine can read.
 struct DenseProduct {
-  TensorView a, b;
+  TensorView a, b, y;
   Major a_major = Major::k, b_major = Major::k;  ///< k: [R, K]; rows: [K, R]
   int64_t m = 0, n = 0, k = 0;
   int64_t chunk = 0;  ///< k of a chunk (chunks.h)

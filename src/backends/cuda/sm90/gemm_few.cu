@@ -20,21 +20,11 @@
 namespace minite::cuda::sm90 {
 namespace {
 
-constexpr int kRows = 16, kWindow = 128, kStages = 4;
+constexpr int kRows = 16, kWindow = 256;
 constexpr int kCodePitch =
     80;  ///< bytes between rows of codes: 16-byte reads of 8 rows fall on all banks once
-constexpr int kValuePitch = 272;  ///< bytes between tokens: the same for ldmatrix
+constexpr int kValuePitch = 528;  ///< bytes between tokens: the same for ldmatrix
 constexpr int kMostBlocks = 8;    ///< of a cluster
-
-/// One window of one warp.
-struct Weights {
-  uint8_t codes[kRows * kCodePitch];
-  uint8_t scales[kRows * 8];
-};
-/// Block scales of the window in work, as BF16 pairs.
-struct Factors {
-  uint32_t of[kRows][8];
-};
 
 struct FewShape {
   int tokens, rows, depth;      ///< M, N, K
@@ -42,28 +32,41 @@ struct FewShape {
   int chunks_of_block, blocks;  ///< of a cluster
 };
 
+/// One window of one warp: kRowTiles times 16 rows.
+template <int kRowTiles>
+struct Weights {
+  uint8_t codes[kRowTiles][kRows * kCodePitch];
+  uint8_t scales[kRowTiles][kRows * 16];
+};
+/// Block scales of the window in work, as BF16 pairs.
+template <int kRowTiles>
+struct Factors {
+  uint32_t of[kRowTiles][kRows][16];
+};
+
 /// Shared memory of a block: the ring of weights and values, factors, sums [chunk][row][token].
-template <int kTiles>
+template <int kTiles, int kRowTiles>
 struct FewMemory {
+  using W = Weights<kRowTiles>;
+  using F = Factors<kRowTiles>;
   static constexpr int kTokens = 8 * kTiles, kValueBytes = kTokens * kValuePitch;
+  static constexpr int kStages = kTiles == 8 ? 3 : 4;  // 64 tokens fill the block's memory
   uint8_t* base;
   int warps;
 
   static constexpr int bytes(int warps, int chunks_of_block) {
-    return kStages * (warps * static_cast<int>(sizeof(Weights)) + kValueBytes) +
-           warps * static_cast<int>(sizeof(Factors)) + chunks_of_block * warps * kRows * kTokens * 4;
+    return kStages * (warps * static_cast<int>(sizeof(W)) + kValueBytes) +
+           warps * static_cast<int>(sizeof(F)) + chunks_of_block * warps * kRowTiles * kRows * kTokens * 4;
   }
-  [[nodiscard]] __device__ Weights& weights(int stage, int warp) const {
-    return reinterpret_cast<Weights*>(base)[stage * warps + warp];
+  [[nodiscard]] __device__ W& weights(int stage, int warp) const {
+    return reinterpret_cast<W*>(base)[stage * warps + warp];
   }
   [[nodiscard]] __device__ uint8_t* values(int stage) const {
-    return base + kStages * warps * sizeof(Weights) + stage * kValueBytes;
+    return base + kStages * warps * sizeof(W) + stage * kValueBytes;
   }
-  [[nodiscard]] __device__ Factors& factors(int warp) const {
-    return reinterpret_cast<Factors*>(values(kStages))[warp];
-  }
+  [[nodiscard]] __device__ F& factors(int warp) const { return reinterpret_cast<F*>(values(kStages))[warp]; }
   [[nodiscard]] __device__ float* sums(int chunk) const {
-    return reinterpret_cast<float*>(&factors(warps)) + chunk * warps * kRows * kTokens;
+    return reinterpret_cast<float*>(&factors(warps)) + chunk * warps * kRowTiles * kRows * kTokens;
   }
 };
 
@@ -75,31 +78,36 @@ __device__ inline void load_tiles(uint32_t (&x)[4], const void* address) {
                : "memory");
 }
 
-template <int kTiles, bool kUnsigned>
+template <int kTiles, int kRowTiles, bool kUnsigned>
 class Worker {
+  using Memory = FewMemory<kTiles, kRowTiles>;
+  static constexpr int kStages = Memory::kStages;
+
  public:
   /// Rows from row0 on are this warp's; k0 is the first k of the chunk.
-  __device__ Worker(const FewOperands& in, const FewShape& shape, const FewMemory<kTiles>& memory, int row0,
-                    int k0)
+  __device__ Worker(const FewOperands& in, const FewShape& shape, const Memory& memory, int row0, int k0)
       : memory_(memory), warp_(threadIdx.x / 32), lane_(threadIdx.x % 32) {
     const auto row = [&](int r) { return static_cast<int64_t>(min(row0 + r, shape.rows - 1)); };
-    const int piece = lane_ % 4 * 16;
-    upper_ = in.codes + row(lane_ / 4) * in.code_stride + k0 / 2 + piece;
-    lower_ = in.codes + row(lane_ / 4 + 8) * in.code_stride + k0 / 2 + piece;
-    scales_ = in.scales + row(lane_ % 16) * in.scale_stride + k0 / 16;
+#pragma unroll
+    for (int i = 0; i < 4 * kRowTiles; ++i)
+      codes_[i] = in.codes + row(4 * i + lane_ / 8) * in.code_stride + k0 / 2 + lane_ % 8 * 16;
+    scales_ = in.scales + row(lane_ % (16 * kRowTiles)) * in.scale_stride + k0 / 16;
     values_ = in.x + k0;
     x_stride_ = in.x_stride;
-    pieces_ = shape.tokens * (kWindow / 8);
-    windows_ = (min(shape.chunk, shape.depth - k0)) / kWindow;
+    blocks_ = shape.tokens * (kWindow / 16);
+    windows_ = min(shape.chunk, shape.depth - k0) / kWindow;
   }
 
-  /// The chain of this warp's 16 rows by 8 kTiles tokens over the chunk.
-  __device__ void run(float (&d)[kTiles][4]) {
+  /// The chain of this warp's rows by 8 kTiles tokens over the chunk.
+  __device__ void run(float (&d)[kRowTiles][kTiles][4]) {
     for (int w = 0; w < kStages - 1; ++w) fetch(w);
+    copy_wait<kStages - 2>();
+    pair_values(0);
     for (int w = 0; w < windows_; ++w) {
-      copy_wait<kStages - 2>();
-      __syncthreads();  // window w is there for all, and nobody reads the stage of window w - 1
+      copy_wait<kStages - 3>();
+      __syncthreads();  // window w is there for all, paired; nobody reads the stage of window w - 1
       fetch(w + kStages - 1);
+      pair_values(w + 1);
       convert_scales(memory_.weights(w % kStages, warp_));
       __syncwarp();
       multiply(w % kStages, d);
@@ -112,75 +120,105 @@ class Worker {
   /// Starts the copy of window w, if there is one; an empty group otherwise.
   __device__ void fetch(int w) {
     if (w < windows_) {
-      const int stage = w % kStages;
-      Weights& to = memory_.weights(stage, warp_);
-      uint8_t* codes = to.codes + lane_ / 4 * kCodePitch + lane_ % 4 * 16;
-      copy_async<16>(codes, upper_ + w * (kWindow / 2));
-      copy_async<16>(codes + 8 * kCodePitch, lower_ + w * (kWindow / 2));
-      if (lane_ < kRows) copy_async<8>(to.scales + lane_ * 8, scales_ + w * (kWindow / 16));
-      uint8_t* values = memory_.values(stage);
-      for (int i = static_cast<int>(threadIdx.x); i < pieces_; i += static_cast<int>(blockDim.x)) {
-        const int token = i / (kWindow / 8), piece = i % (kWindow / 8);
-        copy_async<16>(values + token * kValuePitch + piece * 16,
-                       values_ + token * x_stride_ + w * kWindow + piece * 8);
+      auto& to = memory_.weights(w % kStages, warp_);
+      uint8_t* codes = to.codes[0] + lane_ / 8 * kCodePitch + lane_ % 8 * 16;
+#pragma unroll
+      for (int i = 0; i < 4 * kRowTiles; ++i)
+        copy_async<16>(codes + i * 4 * kCodePitch, codes_[i] + w * (kWindow / 2));
+      if (lane_ < 16 * kRowTiles) copy_async<16>(to.scales[0] + lane_ * 16, scales_ + w * (kWindow / 16));
+      uint8_t* values = memory_.values(w % kStages);
+      for (int i = static_cast<int>(threadIdx.x); i < blocks_; i += static_cast<int>(blockDim.x)) {
+        const int token = i / (kWindow / 16), block = i % (kWindow / 16);
+        uint8_t* place = values + token * kValuePitch + block * 32;
+        const uint16_t* from = values_ + token * x_stride_ + w * kWindow + block * 16;
+        copy_async<16>(place, from);
+        copy_async<16>(place + 16, from + 8);
       }
     }
     copy_commit();
   }
 
-  /// Lane l turns 4 scales of row l / 2 into factors.
-  __device__ void convert_scales(const Weights& from) {
-    const int r = lane_ / 2, first = lane_ % 2 * 4;
-    const uint32_t bytes = *reinterpret_cast<const uint32_t*>(from.scales + r * 8 + first);
-    const float2 low = scale_pair(bytes & 0xFFFFu, kUnsigned), high = scale_pair(bytes >> 16, kUnsigned);
-    *reinterpret_cast<uint4*>(&memory_.factors(warp_).of[r][first]) = {
-        pair_of(low.x * kScaleGain), pair_of(low.y * kScaleGain), pair_of(high.x * kScaleGain),
-        pair_of(high.y * kScaleGain)};
+  /// Pairs x[k] with x[k + 8] in the blocks that this thread copied: the even k's pairs first, then the odd
+  /// k's.
+  __device__ void pair_values(int w) {
+    if (w >= windows_) return;
+    uint8_t* values = memory_.values(w % kStages);
+    for (int i = static_cast<int>(threadIdx.x); i < blocks_; i += static_cast<int>(blockDim.x)) {
+      auto* place =
+          reinterpret_cast<uint4*>(values + i / (kWindow / 16) * kValuePitch + i % (kWindow / 16) * 32);
+      const uint4 a = place[0], b = place[1];
+      place[0] = {__byte_perm(a.x, b.x, 0x5410), __byte_perm(a.y, b.y, 0x5410), __byte_perm(a.z, b.z, 0x5410),
+                  __byte_perm(a.w, b.w, 0x5410)};
+      place[1] = {__byte_perm(a.x, b.x, 0x7632), __byte_perm(a.y, b.y, 0x7632), __byte_perm(a.z, b.z, 0x7632),
+                  __byte_perm(a.w, b.w, 0x7632)};
+    }
   }
 
-  __device__ void multiply(int stage, float (&d)[kTiles][4]) {
-    const Weights& from = memory_.weights(stage, warp_);
+  /// Lane l turns 8 scales of row l / 2 of each tile into factors.
+  __device__ void convert_scales(const Weights<kRowTiles>& from) {
+    const int r = lane_ / 2, first = lane_ % 2 * 8;
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i) {
+      const uint2 bytes = *reinterpret_cast<const uint2*>(from.scales[i] + r * 16 + first);
+      uint32_t* to = &memory_.factors(warp_).of[i][r][first];
+      put_factors(to, bytes.x);
+      put_factors(to + 4, bytes.y);
+    }
+  }
+  static __device__ void put_factors(uint32_t* to, uint32_t bytes) {
+    const float2 low = scale_pair(bytes & 0xFFFFu, kUnsigned), high = scale_pair(bytes >> 16, kUnsigned);
+    *reinterpret_cast<uint4*>(to) = {pair_of(low.x * kScaleGain), pair_of(low.y * kScaleGain),
+                                     pair_of(high.x * kScaleGain), pair_of(high.y * kScaleGain)};
+  }
+
+  /// The fragments of two steps: 16 bytes of codes of rows g and g + 8.
+  static __device__ void decode(uint32_t (&a)[2][4], const uint4& top, const uint4& bottom, uint2 upper,
+                                uint2 lower, uint32_t pick) {
+    decode_pairs(__byte_perm(top.x, top.y, pick), upper.x, a[0][0], a[0][2]);
+    decode_pairs(__byte_perm(bottom.x, bottom.y, pick), lower.x, a[0][1], a[0][3]);
+    decode_pairs(__byte_perm(top.z, top.w, pick), upper.y, a[1][0], a[1][2]);
+    decode_pairs(__byte_perm(bottom.z, bottom.w, pick), lower.y, a[1][1], a[1][3]);
+  }
+
+  __device__ void multiply(int stage, float (&d)[kRowTiles][kTiles][4]) {
+    const auto& from = memory_.weights(stage, warp_);
+    const auto& factors = memory_.factors(warp_);
     const int g = lane_ / 4;
-    const uint32_t pick =
-        static_cast<uint32_t>(lane_ % 4) * 0x1010u + 0x4000u;  // bytes t, t + 4 to bytes 1, 3
+    const uint32_t pick = pick_of(lane_ % 4);
     const uint8_t* values = memory_.values(stage) + lane_ % 8 * kValuePitch + lane_ / 8 * 16;
-    uint32_t upper[8], lower[8];
-    load_factors(g, upper);
-    load_factors(g + 8, lower);
 #pragma unroll
     for (int pair = 0; pair < kWindow / 32; ++pair) {
-      const uint4 top = *reinterpret_cast<const uint4*>(from.codes + g * kCodePitch + pair * 16);
-      const uint4 bottom = *reinterpret_cast<const uint4*>(from.codes + (g + 8) * kCodePitch + pair * 16);
-      uint32_t a[2][4];
-      decode_pairs(__byte_perm(top.x, top.y, pick), upper[2 * pair], a[0][0], a[0][2]);
-      decode_pairs(__byte_perm(bottom.x, bottom.y, pick), lower[2 * pair], a[0][1], a[0][3]);
-      decode_pairs(__byte_perm(top.z, top.w, pick), upper[2 * pair + 1], a[1][0], a[1][2]);
-      decode_pairs(__byte_perm(bottom.z, bottom.w, pick), lower[2 * pair + 1], a[1][1], a[1][3]);
+      uint32_t a[kRowTiles][2][4];
+#pragma unroll
+      for (int i = 0; i < kRowTiles; ++i) {
+        const uint8_t* codes = from.codes[i] + g * kCodePitch + pair * 16;
+        decode(a[i], *reinterpret_cast<const uint4*>(codes),
+               *reinterpret_cast<const uint4*>(codes + 8 * kCodePitch),
+               *reinterpret_cast<const uint2*>(&factors.of[i][g][2 * pair]),
+               *reinterpret_cast<const uint2*>(&factors.of[i][g + 8][2 * pair]), pick);
+      }
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
         uint32_t x[4];
         load_tiles(x, values + tile * 8 * kValuePitch + pair * 64);
-        mma(d[tile], a[0], __byte_perm(x[0], x[1], 0x5410), __byte_perm(x[0], x[1], 0x7632));
-        mma(d[tile], a[1], __byte_perm(x[2], x[3], 0x5410), __byte_perm(x[2], x[3], 0x7632));
+#pragma unroll
+        for (int i = 0; i < kRowTiles; ++i) {
+          mma(d[i][tile], a[i][0], x[0], x[1]);
+          mma(d[i][tile], a[i][1], x[2], x[3]);
+        }
       }
     }
   }
 
-  __device__ void load_factors(int r, uint32_t (&to)[8]) const {
-    const Factors& f = memory_.factors(warp_);
-    *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(&f.of[r][0]);
-    *reinterpret_cast<uint4*>(to + 4) = *reinterpret_cast<const uint4*>(&f.of[r][4]);
-  }
-
-  const FewMemory<kTiles>& memory_;
+  const Memory& memory_;
   int warp_, lane_;
-  const uint8_t *upper_, *lower_, *scales_;
+  const uint8_t *codes_[4 * kRowTiles], *scales_;
   const uint16_t* values_;
   int64_t x_stride_;
-  int pieces_, windows_;
+  int blocks_, windows_;
 };
 
-/// Sums of one chunk: [row][token].
+/// Sums of 16 rows: [row][token].
 template <int kTiles>
 __device__ void put_sums(float* to, const float (&d)[kTiles][4]) {
   const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
@@ -203,22 +241,26 @@ __device__ inline float load_from(const float* p, int rank) {
   return x;
 }
 
-template <int kTiles, bool kUnsigned>
+template <int kTiles, int kRowTiles, bool kUnsigned>
 __global__ void few_kernel(FewOperands in, FewShape shape, DeviceEpilogue epilogue) {
   extern __shared__ uint4 raw[];
   const int warps = static_cast<int>(blockDim.x) / 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const FewMemory<kTiles> memory{reinterpret_cast<uint8_t*>(raw), warps};
+  const FewMemory<kTiles, kRowTiles> memory{reinterpret_cast<uint8_t*>(raw), warps};
+  constexpr int kWarpRows = kRowTiles * kRows;
   const int rank = static_cast<int>(blockIdx.x) % shape.blocks;
-  const int row0 = static_cast<int>(blockIdx.x) / shape.blocks * warps * kRows;
+  const int row0 = static_cast<int>(blockIdx.x) / shape.blocks * warps * kWarpRows;
   for (int c = 0; c < shape.chunks_of_block; ++c) {
     const int chunk = rank * shape.chunks_of_block + c;
     if (chunk >= shape.chunks) break;
-    float d[kTiles][4] = {};
-    Worker<kTiles, kUnsigned>(in, shape, memory, row0 + warp * kRows, chunk * shape.chunk).run(d);
-    put_sums<kTiles>(memory.sums(c) + warp * kRows * 8 * kTiles, d);
+    float d[kRowTiles][kTiles][4] = {};
+    Worker<kTiles, kRowTiles, kUnsigned>(in, shape, memory, row0 + warp * kWarpRows, chunk * shape.chunk)
+        .run(d);
+#pragma unroll
+    for (int i = 0; i < kRowTiles; ++i)
+      put_sums<kTiles>(memory.sums(c) + (warp * kWarpRows + i * kRows) * 8 * kTiles, d[i]);
   }
   shape.blocks == 1 ? __syncthreads() : cluster_sync();
-  const int rows = warps * kRows, step = static_cast<int>(blockDim.x) * shape.blocks;
+  const int rows = warps * kWarpRows, step = static_cast<int>(blockDim.x) * shape.blocks;
   for (int i = rank * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x); i < rows * shape.tokens;
        i += step) {
     const int row = i % rows, token = i / rows, at = row * 8 * kTiles + token;
@@ -229,30 +271,39 @@ __global__ void few_kernel(FewOperands in, FewShape shape, DeviceEpilogue epilog
       const float part = shape.blocks == 1 ? *from : load_from(from, c / shape.chunks_of_block);
       sum = c == 0 ? part : sum + part;
     }
-    store(epilogue, token, row0 + row, sum * kGain);
+    store(epilogue, token, row0 + row, sum);
   }
   if (shape.blocks > 1) cluster_sync();  // nobody leaves whose sums are still read
 }
 
-template <int kTiles, bool kUnsigned>
-void launch(const FewOperands& in, FewShape shape, const DeviceEpilogue& epilogue, cudaStream_t stream) {
-  constexpr auto kKernel = few_kernel<kTiles, kUnsigned>;
+template <int kTiles, int kRowTiles, int kWarps, bool kUnsigned>
+void launch(const FewOperands& in, const FewShape& shape, const DeviceEpilogue& epilogue,
+            cudaStream_t stream) {
+  constexpr auto kKernel = few_kernel<kTiles, kRowTiles, kUnsigned>;
   static const cudaError_t kAllowed =
       cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 227 * 1024);
   check(kAllowed, "shared memory of qgemm");
-  const int warps = shape.chunks == 1 ? 8 : 4;
-  const int rows = warps * kRows, bytes = FewMemory<kTiles>::bytes(warps, shape.chunks_of_block);
+  constexpr int kBlockRows = kWarps * kRowTiles * kRows;
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim = {static_cast<unsigned>(shape.blocks), 1, 1};
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>((shape.rows + rows - 1) / rows * shape.blocks));
-  config.blockDim = dim3(static_cast<unsigned>(32 * warps));
-  config.dynamicSmemBytes = static_cast<size_t>(bytes);
+  config.gridDim = dim3(static_cast<unsigned>((shape.rows + kBlockRows - 1) / kBlockRows * shape.blocks));
+  config.blockDim = dim3(32 * kWarps);
+  config.dynamicSmemBytes =
+      static_cast<size_t>(FewMemory<kTiles, kRowTiles>::bytes(kWarps, shape.chunks_of_block));
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = shape.blocks == 1 ? 0 : 1;
   check(cudaLaunchKernelEx(&config, kKernel, in, shape, epilogue), "qgemm");
+}
+
+/// Where rows abound more warps share the values.
+template <int kTiles, bool kUnsigned>
+void launch(const FewOperands& in, const FewShape& shape, const DeviceEpilogue& epilogue,
+            cudaStream_t stream) {
+  if (shape.chunks == 1) return launch<kTiles, 1, 8, kUnsigned>(in, shape, epilogue, stream);
+  launch<kTiles, 1, 4, kUnsigned>(in, shape, epilogue, stream);
 }
 
 template <bool kUnsigned>

@@ -8,7 +8,10 @@ namespace minite::cuda::sm90 {
 
 inline constexpr int64_t kPackedDepth = 256;  ///< K must be a multiple
 
-/// x [M, K] bf16, readable by the copy engine; `in` describes the weights.
+/// More tokens pay for decoding the weights once into BF16.
+inline constexpr int64_t kPackedTokens = 512;
+
+/// x [M, K] bf16, readable by the copy engine; `in` describes the weights [rows, K].
 void gemm_packed(const FewOperands& in, const TensorView& x, int64_t rows, const DeviceEpilogue& epilogue,
                  void* stream);
 

@@ -75,7 +75,7 @@ struct PackedConsumer {
     // This thread converts the scales of step t; the others come from its neighbours.
     const float2 d = scale_pair((u >> 8 * t & 0xFFu) | (l >> 8 * t & 0xFFu) << 8, in.unsigned_scales);
     const uint32_t up = pair_of(d.x * kScaleGain), low = pair_of(d.y * kScaleGain);
-    const uint32_t pick = static_cast<uint32_t>(t) * 0x1010u + 0x4000u;  // bytes t, t + 4 to bytes 1, 3
+    const uint32_t pick = pick_of(t);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const uint4 cu = codes(row, half), cl = codes(row + 8, half);
@@ -146,10 +146,10 @@ __device__ void write_packed(const float (&d)[kTokens / 2], const DeviceEpilogue
     for (int j = 0; j < L::kSlice / 8; ++j) {
       const float* from = d + (slice * (L::kSlice / 8) + j) * 4;
       float* to = out + (8 * j + 2 * (lane % 4)) * L::kPitch + row;
-      to[0] = from[0] * kGain;
-      to[L::kPitch] = from[1] * kGain;
-      to[8] = from[2] * kGain;
-      to[L::kPitch + 8] = from[3] * kGain;
+      to[0] = from[0];
+      to[L::kPitch] = from[1];
+      to[8] = from[2];
+      to[L::kPitch + 8] = from[3];
     }
     together();
     const int token = token0 + slice * L::kSlice + thread / 4;

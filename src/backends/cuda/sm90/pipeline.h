@@ -36,21 +36,6 @@ struct Barrier {
   }
 };
 
-/// Arrives at the barrier at the same place in block `rank` of the cluster.
-__device__ inline void arrive_at(const Barrier& barrier, uint32_t rank) {
-  asm volatile(
-      "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; "
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 "
-      "_, [there]; }" ::"r"(shared_address(&barrier.state)),
-      "r"(rank)
-      : "memory");
-}
-
-__device__ inline uint32_t cluster_rank() {
-  uint32_t rank = 0;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
 /// Waits for all threads of the cluster; what they wrote to shared memory before is visible after.
 __device__ inline void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release; barrier.cluster.wait.acquire;" ::: "memory");
@@ -70,16 +55,22 @@ __device__ inline void load_box(void* to, const CUtensorMap& map, int x, int y, 
       "l"(&map), "r"(shared_address(&barrier.state)), "r"(x), "r"(y)
       : "memory");
 }
-/// The same to the same place of every block of the cluster whose bit is set; each one's barrier counts.
-__device__ inline void load_box_to(uint16_t blocks, void* to, const CUtensorMap& map, int x, int y,
-                                   Barrier& barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
-      "[%1, {%3, "
-      "%4}], [%2], %5;" ::"r"(shared_address(to)),
-      "l"(&map), "r"(shared_address(&barrier.state)), "r"(x), "r"(y), "h"(blocks)
-      : "memory");
+/// Starts the copy of a box in shared memory to (x, y) of `map`; what lies outside the tensor is left out.
+/// Belongs to the thread's current group of stores.
+__device__ inline void store_box(const CUtensorMap& map, const void* from, int x, int y) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];" ::"l"(&map),
+               "r"(shared_address(from)), "r"(x), "r"(y)
+               : "memory");
 }
+__device__ inline void store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+/// Waits until all but the last kPending groups of stores have read shared memory.
+template <int kPending>
+__device__ inline void store_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+/// Makes this thread's writes to shared memory visible to the copy engine.
+__device__ inline void fence_for_copy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 __device__ inline void prefetch_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }

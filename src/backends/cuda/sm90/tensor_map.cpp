@@ -49,9 +49,8 @@ std::string tensor_map_problem(const TensorView& x) {
     return fmt::format(
         "the matrix starts {} bytes past a multiple of 16; the copy engine needs 16-byte starts",
         address % 16);
-  if (x.stride * 2 % 16 != 0)
-    return fmt::format("rows are {} elements apart; the copy engine needs a multiple of 8 (16 bytes)",
-                       x.stride);
+  if (x.stride * dtype_size(x.dtype) % 16 != 0)
+    return fmt::format("rows are {} elements apart; the copy engine needs a multiple of 16 bytes", x.stride);
   constexpr int64_t kLimit = int64_t{1} << 31;
   if (x.rows >= kLimit || x.cols >= kLimit)
     return fmt::format("a matrix of {}x{} is larger than coordinates of 32 bits", x.rows, x.cols);
@@ -61,6 +60,13 @@ std::string tensor_map_problem(const TensorView& x) {
 CUtensorMap tensor_map(const TensorView& x, Major major, int rows) {
   return encode(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, x.data, {x.cols, x.rows}, 2 * x.stride,
                 {kDepth, major == Major::k ? rows : kDepth}, CU_TENSOR_MAP_SWIZZLE_128B);
+}
+
+CUtensorMap output_map(const TensorView& y, int rows) {
+  const bool wide = y.dtype == DType::f32;
+  return encode(wide ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, y.data,
+                {y.cols, y.rows}, dtype_size(y.dtype) * y.stride,
+                {static_cast<int>(128 / dtype_size(y.dtype)), rows}, CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
 CUtensorMap code_map(const uint8_t* codes, int64_t rows, int64_t pitch, int box) {
