@@ -272,6 +272,7 @@ void run_groups(Trial& trial, const Product& p, int64_t n, int64_t k) {
                                        : Operand::of(a.dense.slice_rows(begin, rows));
     ops::gemm(ctx, plan, {part, b[static_cast<size_t>(g)], {}, each.slice_rows(begin, rows)});
   }
+  if (trial.op.memory != nullptr) trial.op.memory->synchronize(nullptr);
   ASSERT_EQ(std::memcmp(y.data, each.data, static_cast<size_t>(y.size()) * 2), 0);
 }
 

@@ -1,0 +1,39 @@
+#pragma once
+// sigmoid of core/math.h on the device, with its bits. For .cu files only.
+#include <cuda_runtime.h>
+
+#include "core/math.h"
+
+namespace minite::cuda {
+
+/// A number type of core/math.h for |x| <= 86: exp's clamps and the second factor of its last step have no
+/// effect there, since 2^n and the result are normal.
+struct InRange {
+  float v;
+  __device__ explicit InRange(float x) : v(x) {}
+  __device__ friend InRange operator+(InRange a, InRange b) { return InRange(a.v + b.v); }
+  __device__ friend InRange operator-(InRange a, InRange b) { return InRange(a.v - b.v); }
+  __device__ friend InRange operator*(InRange a, InRange b) { return InRange(a.v * b.v); }
+  __device__ friend InRange fma(InRange a, InRange b, InRange c) { return InRange(fmaf(a.v, b.v, c.v)); }
+  __device__ friend InRange select_lt(InRange, InRange, InRange, InRange otherwise) { return otherwise; }
+  /// x 2^n: n is added to the exponent. `shifted` is 1.5 2^23 + n, whose upper bits leave the word.
+  __device__ friend InRange scale_by_power(InRange x, InRange shifted) {
+    return InRange(__uint_as_float(__float_as_uint(x.v) + (__float_as_uint(shifted.v) << 23)));
+  }
+};
+
+/// fl(1 / d) for d in [1, 2^126): one Newton step from the processor's estimate. A test runs through all.
+__device__ inline float reciprocal(float d) {
+  float estimate = 0;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(estimate) : "f"(d));
+  return fmaf(estimate, fmaf(-d, estimate, 1.0f), estimate);
+}
+
+__device__ inline float sigmoid(float x) {
+  if (!(fabsf(x) <= 86.0f)) return math::sigmoid(x);
+  return reciprocal(1.0f + math::exp(InRange(0.0f - x)).v);
+}
+/// y of SwiGLU before its rounding.
+__device__ inline float swiglu_value(float gate, float up) { return gate * sigmoid(gate) * up; }
+
+}  // namespace minite::cuda

@@ -1,0 +1,128 @@
+#pragma once
+// The fast encoder of NVFP4, one block of 16 BF16 values a thread. For .cu files only.
+//
+// The E2M1 code of m >= 0 is its rank among 0 .5 1 1.5 2 3 4 6. On [0,2] that is round(2m), on [2,4]
+// round(m) + 2, above round(m/2) + 4; of these three the smallest is right everywhere, and an even integer is
+// an even code, so ties agree. Adding 2^23 rounds to an integer once, with nothing rounded before it.
+//
+// That holds below m = 7. Signs come from x, as those of fl(x e) are the same unless the product underflows.
+// A block whose amax reaches 7, or whose factor is below 2^-16 or NaN, takes the careful way: clamped, with
+// the sign of the product. -0 in x counts as +0 (E2M1 has no code for it here).
+#include "backends/cuda/quantize/nvfp4.h"
+#include "backends/cuda/quantize/packed.h"
+
+namespace minite::cuda {
+
+/// Sixteen values: word i holds elements 2i and 2i + 1. Or, across: word i holds element i of two blocks.
+struct Words8 {
+  uint32_t w[8];
+};
+
+__device__ inline uint32_t add_zero(uint32_t pair) {
+  uint32_t y = 0;
+  asm("add.rn.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(pair), "r"(0u));
+  return y;
+}
+
+/// 0x4B000000 + the magnitude's code, m < 7.
+__device__ inline uint32_t rank_bits(float m) {
+  constexpr float kInteger = 8388608.0f;  // 2^23
+  const uint32_t fine = __float_as_uint(fmaf(m, 2.0f, kInteger));
+  const uint32_t middle = __float_as_uint(m + (kInteger + 2.0f));
+  const uint32_t coarse = __float_as_uint(fmaf(m, 0.5f, kInteger + 4.0f));
+  return __vimin3_u32(fine, middle, coarse);
+}
+/// Eight codes of magnitudes below 7, element 0 in the lowest nibble.
+__device__ inline uint32_t ranks(const float m[8]) {
+  uint32_t word = rank_bits(m[7]);
+#pragma unroll
+  for (int i = 6; i >= 0; --i) word = word * 16 + rank_bits(m[i]);
+  return word - 0xFB000000u;  // 0x4B000000 (1 + 16 + 256 + ...) mod 2^32
+}
+/// Sign bits of eight elements at bit 3 of their nibbles. Byte i of `even` holds the sign of element 2i at
+/// its top, `odd` that of element 2i + 1.
+__device__ inline uint32_t place_signs(uint32_t even, uint32_t odd) {
+  return (even >> 4 & 0x08080808u) | (odd & 0x80808080u);
+}
+__device__ inline uint32_t signs_along(const uint32_t w[4]) {
+  const uint32_t a = __byte_perm(w[0], w[1], 0x7351), b = __byte_perm(w[2], w[3], 0x7351);
+  return place_signs(__byte_perm(a, b, 0x5410), __byte_perm(a, b, 0x7632));
+}
+
+/// The careful way: y = fl(x e), any y.
+__device__ inline uint32_t careful_codes(const float x[8], float factor) {
+  uint32_t word = 0;
+#pragma unroll
+  for (int i = 7; i >= 0; --i) {
+    const float y = x[i] * factor;
+    const uint32_t code = (rank_bits(fminf(fabsf(y), 6.0f)) & 7u) | (y < 0.0f ? 8u : 0u);
+    word = word << 4 | (y == y ? code : 0u);
+  }
+  return word;
+}
+__device__ inline bool easy(float amax, float factor) { return factor >= 0x1p-16f && amax * factor < 7.0f; }
+
+/// E4M3 byte and factor by the processor's conversions, and the scale's value.
+struct FastScale {
+  uint32_t byte;
+  float value, encode;
+};
+__device__ inline FastScale fast_scale(float t, float s_dec) {
+  uint16_t byte = 0;
+  asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(byte) : "f"(0.0f), "f"(t));
+  uint32_t half = 0;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(half) : "h"(byte));
+  float d = 0;
+  asm("{ .reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, l; }" : "=f"(d) : "r"(half));
+  return {byte, d, clamp_finite(1.0f / (d * s_dec))};
+}
+
+/// Bits of max |x| of packed pairs, for each half.
+__device__ inline uint32_t pair_max(const uint32_t* w, int count) {
+  uint32_t most = w[0] & 0x7FFF7FFFu;
+#pragma unroll
+  for (int i = 1; i < count; ++i) most = __vmaxu2(most, w[i] & 0x7FFF7FFFu);
+  return most;
+}
+/// FP32 bits of the larger half.
+__device__ inline uint32_t widest(uint32_t pair) { return max(pair << 16, pair & 0xFFFF0000u); }
+
+/// Codes of sixteen elements of a row.
+__device__ inline uint2 encode_along(const Words8& x, float amax, float factor) {
+  float v[16];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    v[2 * i] = low(x.w[i]);
+    v[2 * i + 1] = high(x.w[i]);
+  }
+  if (!easy(amax, factor)) return {careful_codes(v, factor), careful_codes(v + 8, factor)};
+  uint32_t c[8];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) c[i] = add_zero(x.w[i]);
+#pragma unroll
+  for (int i = 0; i < 16; ++i) v[i] = fabsf(v[i]) * factor;
+  return {ranks(v) + signs_along(c), ranks(v + 8) + signs_along(c + 4)};
+}
+
+/// Scale byte, codes and, when wanted, decoded values of one block at block b of row r; both strides are the
+/// tensor's own.
+__device__ inline void finish_block(const QuantizeJob& job, int64_t r, int64_t b, const Words8& x,
+                                    float sixth, float s_dec) {
+  const float amax = __uint_as_float(widest(pair_max(x.w, 8)));
+  const FastScale scale = fast_scale(amax * sixth, s_dec);
+  const uint2 codes = encode_along(x, amax, scale.encode);
+  job.out.scales[r * job.out.scale_stride + b] = static_cast<uint8_t>(scale.byte);
+  *reinterpret_cast<uint2*>(job.out.codes + r * job.out.code_stride + 8 * b) = codes;
+  if (job.decoded == nullptr) return;
+  uint32_t v[8];
+  decode_e2m1(codes.x, v);
+  decode_e2m1(codes.y, v + 4);
+  const uint32_t both = pack_bf16(scale.value, scale.value);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) v[i] = multiply_bf16(v[i], both);
+  auto* to = reinterpret_cast<uint4*>(job.decoded + r * job.decoded_stride + 16 * b);
+  to[0] = {v[0], v[1], v[2], v[3]};
+  to[1] = {v[4], v[5], v[6], v[7]};
+}
+
+}  // namespace minite::cuda
