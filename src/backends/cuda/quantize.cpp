@@ -1,6 +1,7 @@
 // Which kernel quantizes, and its arguments. A call is refused before anything is launched.
 #include "backends/cuda/error.h"
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/quantize/both.h"
 #include "backends/cuda/quantize/kernels.h"
 #include "core/fail.h"
 
@@ -33,6 +34,7 @@ void quantize(const QuantizeArgs& args, const Exec& exec) {
   const QuantizeJob job = quantize_job(args);
   if (spec.format != FormatId::nvfp4) return mx_quantize(job, spec, exec);
   if (rows_fit(args)) return quantize_rows(args, exec);
+  if (args.along == Orientation::columns && both_fit({{}, args})) return quantize_both({{}, args}, exec);
   nvfp4_amax(job, exec);
   nvfp4_quantize(job, exec);
 }

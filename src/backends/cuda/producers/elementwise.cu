@@ -24,8 +24,8 @@ __global__ void __launch_bounds__(kThreads)
   const Element e = element(cols);
   if (e.r >= rows) return;
   const T* in = x + e.r * x_stride + e.c;
-  y[e.r * y_stride + e.c] =
-      static_cast<T>(swiglu_value(static_cast<float>(in[0]), static_cast<float>(in[cols])));
+  const auto gate = static_cast<float>(in[0]), up = static_cast<float>(in[cols]);
+  y[e.r * y_stride + e.c] = static_cast<T>(gate * sigmoid(gate) * up);
 }
 
 template <class T>

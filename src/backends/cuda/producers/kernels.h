@@ -10,12 +10,13 @@ void add_elements(const AddArgs& args, const Exec& exec);
 void permute_rows(const PermuteArgs& args, const Exec& exec);
 
 /// One pass: BF16 rows in whole blocks on 16-byte boundaries, NVFP4 without an outer scale or with one a row.
-/// `add` may be nullptr.
-[[nodiscard]] bool fused_norm_fits(const NormArgs& args, const AddArgs* add, const QTensor& out);
-void fused_norm(const NormArgs& args, const AddArgs* add, const QTensor& out, const Exec& exec);
-[[nodiscard]] bool fused_swiglu_fits(const SwigluQuantizeArgs& args);
-void fused_swiglu(const SwigluQuantizeArgs& args, const Exec& exec);
-[[nodiscard]] bool fused_permute_fits(const PermuteQuantizeArgs& args);
-void fused_permute(const PermuteQuantizeArgs& args, const Exec& exec);
+/// `add` and `out` may be nullptr: without a sum, without codes.
+[[nodiscard]] bool fused_norm_fits(const NormArgs& args, const AddArgs* add, const QTensor* out);
+void fused_norm(const NormArgs& args, const AddArgs* add, const QTensor* out, const Exec& exec);
+/// Likewise.
+[[nodiscard]] bool fused_swiglu_fits(const SwigluArgs& args, const QTensor* out);
+void fused_swiglu(const SwigluArgs& args, const QTensor* out, const Exec& exec);
+[[nodiscard]] bool fused_permute_fits(const PermuteArgs& args, const QTensor* out);
+void fused_permute(const PermuteArgs& args, const QTensor* out, const Exec& exec);
 
 }  // namespace minite::cuda

@@ -29,11 +29,11 @@ __device__ inline float reciprocal(float d) {
   return fmaf(estimate, fmaf(-d, estimate, 1.0f), estimate);
 }
 
-__device__ inline float sigmoid(float x) {
-  if (!(fabsf(x) <= 86.0f)) return math::sigmoid(x);
+__device__ inline float sigmoid_in_range(float x) {
   return reciprocal(1.0f + math::exp(InRange(0.0f - x)).v);
 }
-/// y of SwiGLU before its rounding.
-__device__ inline float swiglu_value(float gate, float up) { return gate * sigmoid(gate) * up; }
+__device__ inline float sigmoid(float x) {
+  return fabsf(x) <= 86.0f ? sigmoid_in_range(x) : math::sigmoid(x);
+}
 
 }  // namespace minite::cuda

@@ -70,10 +70,7 @@ struct FastScale {
 __device__ inline FastScale fast_scale(float t, float s_dec) {
   uint16_t byte = 0;
   asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(byte) : "f"(0.0f), "f"(t));
-  uint32_t half = 0;
-  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(half) : "h"(byte));
-  float d = 0;
-  asm("{ .reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, l; }" : "=f"(d) : "r"(half));
+  const float d = e4m3_value(byte);
   return {byte, d, clamp_finite(1.0f / (d * s_dec))};
 }
 
@@ -104,13 +101,27 @@ __device__ inline uint2 encode_along(const Words8& x, float amax, float factor) 
   return {ranks(v) + signs_along(c), ranks(v + 8) + signs_along(c + 4)};
 }
 
-/// Scale byte, codes and, when wanted, decoded values of one block at block b of row r; both strides are the
-/// tensor's own.
-__device__ inline void finish_block(const QuantizeJob& job, int64_t r, int64_t b, const Words8& x,
-                                    float sixth, float s_dec) {
-  const float amax = __uint_as_float(widest(pair_max(x.w, 8)));
-  const FastScale scale = fast_scale(amax * sixth, s_dec);
-  const uint2 codes = encode_along(x, amax, scale.encode);
+/// Signs of eight elements of two blocks side by side: word k holds element k of both.
+__device__ inline void signs_across(const uint32_t* w, uint32_t signs[2]) {
+  const uint32_t a = __byte_perm(w[0], w[2], 0x7351), b = __byte_perm(w[4], w[6], 0x7351);
+  const uint32_t c = __byte_perm(w[1], w[3], 0x7351), d = __byte_perm(w[5], w[7], 0x7351);
+  signs[0] = place_signs(__byte_perm(a, b, 0x5410), __byte_perm(c, d, 0x5410));
+  signs[1] = place_signs(__byte_perm(a, b, 0x7632), __byte_perm(c, d, 0x7632));
+}
+/// Codes of the lower or upper halves of sixteen words; `signs` are those of both eights.
+__device__ inline uint2 encode_across(const uint32_t* w, bool upper, float amax, float factor, uint2 signs) {
+  float v[16];
+#pragma unroll
+  for (int i = 0; i < 16; ++i) v[i] = upper ? high(w[i]) : low(w[i]);
+  if (!easy(amax, factor)) return {careful_codes(v, factor), careful_codes(v + 8, factor)};
+#pragma unroll
+  for (int i = 0; i < 16; ++i) v[i] = fabsf(v[i]) * factor;
+  return {ranks(v) + signs.x, ranks(v + 8) + signs.y};
+}
+
+/// Stores scale byte, codes and, when wanted, decoded values of block b of row r.
+__device__ inline void store_block(const QuantizeJob& job, int64_t r, int64_t b, const FastScale& scale,
+                                   uint2 codes) {
   job.out.scales[r * job.out.scale_stride + b] = static_cast<uint8_t>(scale.byte);
   *reinterpret_cast<uint2*>(job.out.codes + r * job.out.code_stride + 8 * b) = codes;
   if (job.decoded == nullptr) return;
@@ -123,6 +134,13 @@ __device__ inline void finish_block(const QuantizeJob& job, int64_t r, int64_t b
   auto* to = reinterpret_cast<uint4*>(job.decoded + r * job.decoded_stride + 16 * b);
   to[0] = {v[0], v[1], v[2], v[3]};
   to[1] = {v[4], v[5], v[6], v[7]};
+}
+/// Quantizes block b of row r.
+__device__ inline void finish_block(const QuantizeJob& job, int64_t r, int64_t b, const Words8& x,
+                                    float sixth, float s_dec) {
+  const float amax = __uint_as_float(widest(pair_max(x.w, 8)));
+  const FastScale scale = fast_scale(amax * sixth, s_dec);
+  store_block(job, r, b, scale, encode_along(x, amax, scale.encode));
 }
 
 }  // namespace minite::cuda

@@ -22,6 +22,15 @@ __device__ inline uint32_t multiply_bf16(uint32_t a, uint32_t b) {
   return y;
 }
 
+/// Value of an E4M3 byte by the processor's conversion, exact; NaN stays NaN.
+__device__ inline float e4m3_value(uint32_t byte) {
+  uint32_t half = 0;
+  asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(half) : "h"(static_cast<uint16_t>(byte)));
+  float d = 0;
+  asm("{ .reg .b16 l, h; mov.b32 {l, h}, %1; cvt.f32.f16 %0, l; }" : "=f"(d) : "r"(half));
+  return d;
+}
+
 /// Values of eight E2M1 codes, exact. The three bits of a magnitude select one of eight bytes: prmt takes its
 /// selectors from nibbles. Upper bytes of 0 .5 1 1.5 2 3 4 6 in BF16: 00 3F 3F 3F 40 40 40 40, lower bytes:
 /// 00 00 80 C0 00 40 80 C0.

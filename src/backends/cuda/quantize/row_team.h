@@ -20,54 +20,74 @@ __device__ inline void store_words(bf16* at, const Words8& x) {
   p[1] = {x.w[4], x.w[5], x.w[6], x.w[7]};
 }
 
-inline constexpr int kRowCta = 128;  ///< threads, unless a team is larger
+inline constexpr int kRowCta = 128;  ///< threads where rows do not set their number
+inline constexpr int kTeamLimit = 512;
 
-/// The largest value of the threads of a team, for every one of them. All threads of the block call it.
-template <int kTeam>
-__device__ inline uint32_t team_max(uint32_t value) {
-  value = __reduce_max_sync(0xFFFFFFFFu, value);
-  if constexpr (kTeam > 32) {
-    __shared__ uint32_t part[32];
-    const unsigned warp = threadIdx.x / 32, first = threadIdx.x / kTeam * (kTeam / 32);
-    if (threadIdx.x % 32 == 0) part[warp] = value;
-    __syncthreads();
-    value = part[first];
+/// Whether a thread owns block lane + i * team of its row.
+struct Team {
+  int lane, size, per_row;
+  __device__ bool owns(int i) const { return lane + i * size < per_row; }
+};
+
+/// The blocks of row r that a thread owns, and the largest magnitude among them.
+template <int kBlocks, class Source>
+__device__ inline uint32_t load_team(const Team& team, const Source& source, int64_t r, Words8* x) {
 #pragma unroll
-    for (int i = 1; i < kTeam / 32; ++i) value = max(value, part[first + i]);
+  for (int i = 0; i < kBlocks; ++i) {
+    if (team.owns(i)) x[i] = source(r, team.lane + i * team.size);
   }
-  return value;
-}
-
-/// Rows whose outer scale is their own. kBlocks blocks a thread, kTeam apart.
-template <int kTeam, int kBlocks, class Source>
-__global__ void __launch_bounds__(kTeam > kRowCta ? kTeam : kRowCta)
-    own_scale_kernel(QuantizeJob job, Source source) {
-  const int64_t r = int64_t{blockIdx.x} * (blockDim.x / kTeam) + threadIdx.x / kTeam;
-  const auto per_row = static_cast<int>(job.out.scale_stride);
-  const int lane = static_cast<int>(threadIdx.x % kTeam);
-  const bool inside = r < job.out.rows;
-  Words8 x[kBlocks];
   uint32_t most = 0;
 #pragma unroll
   for (int i = 0; i < kBlocks; ++i) {
-    if (inside && lane + i * kTeam < per_row) x[i] = source(r, lane + i * kTeam);
+    if (team.owns(i)) most = __vmaxu2(most, pair_max(x[i].w, 8));
   }
-#pragma unroll
-  for (int i = 0; i < kBlocks; ++i) {
-    if (inside && lane + i * kTeam < per_row) most = __vmaxu2(most, pair_max(x[i].w, 8));
-  }
-  const float amax = __uint_as_float(team_max<kTeam>(widest(most)));
-  if (!inside) return;
+  return widest(most);
+}
+/// Outer scale, block scales and codes of row r, whose amax is known.
+template <int kBlocks>
+__device__ inline void finish_row(const QuantizeJob& job, const Team& team, int64_t r, const Words8* x,
+                                  float amax) {
   const Outer outer = outer_scale(amax, job.range);
-  if (lane == 0) {
+  if (team.lane == 0) {
     job.out.amax[r] = amax;
     job.out.outer[r] = outer.s_dec;
   }
 #pragma unroll
   for (int i = 0; i < kBlocks; ++i) {
-    if (lane + i * kTeam < per_row)
-      finish_block(job, r, lane + i * kTeam, x[i], outer.s_enc * kSixth, outer.s_dec);
+    if (team.owns(i))
+      finish_block(job, r, team.lane + i * team.size, x[i], outer.s_enc * kSixth, outer.s_dec);
   }
+}
+
+/// The largest value of a block of threads, for every one of them.
+__device__ inline uint32_t block_max(uint32_t value) {
+  __shared__ uint32_t part[32];
+  value = __reduce_max_sync(0xFFFFFFFFu, value);
+  if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = value;
+  __syncthreads();
+  const unsigned lane = threadIdx.x % 32;
+  return __reduce_max_sync(0xFFFFFFFFu, lane < blockDim.x / 32 ? part[lane] : 0);
+}
+
+/// A warp a row.
+template <int kBlocks, class Source>
+__global__ void __launch_bounds__(kRowCta) warp_row_kernel(QuantizeJob job, Source source) {
+  const int64_t r = int64_t{blockIdx.x} * (kRowCta / 32) + threadIdx.x / 32;
+  if (r >= job.out.rows) return;
+  const Team team = {static_cast<int>(threadIdx.x % 32), 32, static_cast<int>(job.out.scale_stride)};
+  Words8 x[kBlocks];
+  const uint32_t most = __reduce_max_sync(0xFFFFFFFFu, load_team<kBlocks>(team, source, r, x));
+  finish_row<kBlocks>(job, team, r, x, __uint_as_float(most));
+}
+/// A block of threads a row.
+template <int kBlocks, class Source>
+__global__ void __launch_bounds__(kTeamLimit) block_row_kernel(QuantizeJob job, Source source) {
+  const int64_t r = blockIdx.x;
+  const Team team = {static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x),
+                     static_cast<int>(job.out.scale_stride)};
+  Words8 x[kBlocks];
+  const uint32_t most = block_max(load_team<kBlocks>(team, source, r, x));
+  finish_row<kBlocks>(job, team, r, x, __uint_as_float(most));
 }
 
 /// Rows without an outer scale, or whose amax is known. Blocks of threads walk a row; rows side by side in
@@ -91,14 +111,50 @@ __global__ void __launch_bounds__(kRowCta) given_scale_kernel(QuantizeJob job, S
   }
 }
 
-/// Longest row, in blocks, that a team holds.
-inline constexpr int64_t kLongestRow = 512 * 4;
+/// A source that stores what it makes, without codes.
+template <int kBlocks, class Source>
+__global__ void __launch_bounds__(kRowCta) produce_kernel(int64_t rows, int64_t per_row, Source source) {
+  const int64_t first = int64_t{blockIdx.x} * (kRowCta * kBlocks) + threadIdx.x;
+  for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) {
+      if (first + i * kRowCta < per_row) (void)source(r, first + i * kRowCta);
+    }
+  }
+}
 
-template <int kTeam, int kBlocks, class Source>
-void launch_team(const QuantizeJob& job, const Source& source, cudaStream_t stream) {
-  constexpr int kThreads = kTeam > kRowCta ? kTeam : kRowCta;
-  const unsigned grid = blocks(static_cast<size_t>(job.out.rows), kThreads / kTeam);
-  own_scale_kernel<kTeam, kBlocks><<<grid, kThreads, 0, stream>>>(job, source);
+/// A grid of blocks of threads over rows of `per_row` blocks, kBlocks a thread.
+inline dim3 row_grid(int64_t rows, int64_t per_row, int per_thread) {
+  constexpr int64_t kMost = 65535;  ///< of a grid's second dimension
+  return dim3(blocks(static_cast<size_t>(per_row), static_cast<unsigned>(kRowCta * per_thread)),
+              static_cast<unsigned>(rows < kMost ? rows : kMost));
+}
+template <class Source>
+void produce(int64_t rows, int64_t per_row, const Source& source, const Exec& exec) {
+  constexpr int kBlocks = 2;
+  produce_kernel<kBlocks>
+      <<<row_grid(rows, per_row, kBlocks), kRowCta, 0, stream_of(exec)>>>(rows, per_row, source);
+  check(cudaGetLastError(), "rows");
+}
+
+/// Longest row, in blocks, that a team holds.
+inline constexpr int64_t kLongestRow = kTeamLimit * 4;
+
+template <int kBlocks, class Source>
+void launch_block_rows(const QuantizeJob& job, const Source& source, cudaStream_t stream) {
+  const unsigned warps = blocks(static_cast<size_t>(job.out.scale_stride), 32 * kBlocks);
+  block_row_kernel<kBlocks><<<static_cast<unsigned>(job.out.rows), 32 * warps, 0, stream>>>(job, source);
+}
+template <int kBlocks, class Source>
+void launch_warp_rows(const QuantizeJob& job, const Source& source, cudaStream_t stream) {
+  const unsigned grid = blocks(static_cast<size_t>(job.out.rows), kRowCta / 32);
+  warp_row_kernel<kBlocks><<<grid, kRowCta, 0, stream>>>(job, source);
+}
+
+/// Whether two blocks a thread leave more than a tenth of a team idle, and one block does not.
+inline bool one_block_fits_better(int64_t per_row) {
+  const int64_t idle = 64 * blocks(static_cast<size_t>(per_row), 64) - per_row;
+  return per_row <= kTeamLimit && 10 * idle > per_row;
 }
 
 /// Codes of rows with their own outer scales; scale_stride is at most kLongestRow.
@@ -107,19 +163,15 @@ void quantize_own_scale(const QuantizeJob& job, const Source& source, const Exec
   const int64_t per_row = job.out.scale_stride;
   const cudaStream_t stream = stream_of(exec);
   if (per_row <= 32) {
-    launch_team<32, 1>(job, source, stream);
+    launch_warp_rows<1>(job, source, stream);
   } else if (per_row <= 64) {
-    launch_team<32, 2>(job, source, stream);
-  } else if (per_row <= 128) {
-    launch_team<64, 2>(job, source, stream);
-  } else if (per_row <= 256) {
-    launch_team<128, 2>(job, source, stream);
-  } else if (per_row <= 512) {
-    launch_team<256, 2>(job, source, stream);
-  } else if (per_row <= 1024) {
-    launch_team<512, 2>(job, source, stream);
+    launch_warp_rows<2>(job, source, stream);
+  } else if (one_block_fits_better(per_row)) {
+    launch_block_rows<1>(job, source, stream);
+  } else if (per_row <= 2 * kTeamLimit) {
+    launch_block_rows<2>(job, source, stream);
   } else {
-    launch_team<512, 4>(job, source, stream);
+    launch_block_rows<4>(job, source, stream);
   }
   check(cudaGetLastError(), "quantize rows");
 }
@@ -128,8 +180,7 @@ void quantize_own_scale(const QuantizeJob& job, const Source& source, const Exec
 template <class Source>
 void quantize_given_scale(QuantizeJob job, const Source& source, const Exec& exec) {
   constexpr int kBlocks = 2;
-  const unsigned wide = blocks(static_cast<size_t>(job.out.scale_stride), kRowCta * kBlocks);
-  const dim3 grid(wide, static_cast<unsigned>(job.out.rows < 65535 ? job.out.rows : 65535));
+  const dim3 grid = row_grid(job.out.rows, job.out.scale_stride, kBlocks);
   given_scale_kernel<kBlocks><<<grid, kRowCta, 0, stream_of(exec)>>>(job, source);
   check(cudaGetLastError(), "quantize rows");
 }

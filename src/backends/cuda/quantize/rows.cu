@@ -1,4 +1,7 @@
 // NVFP4 along rows of BF16, nearest, blocks of a row: the fast path of quantize.
+#include <algorithm>
+
+#include "backends/cuda/device.h"
 #include "backends/cuda/quantize/kernels.h"
 #include "backends/cuda/quantize/row_team.h"
 
@@ -10,6 +13,37 @@ struct Copy {
   int64_t stride;
   __device__ Words8 operator()(int64_t r, int64_t b) const { return load_words(x + r * stride + 16 * b); }
 };
+
+constexpr unsigned kAmaxThreads = 512;
+constexpr int kVectors = 4;  ///< of 8 elements, of a thread, in flight together
+
+/// The amax of BF16 rows side by side, as bits: exact in any order. Blocks of threads stride over it all.
+__global__ void __launch_bounds__(kAmaxThreads) amax_kernel(const uint4* x, int64_t count, unsigned* amax) {
+  uint32_t most = 0;
+  const int64_t step = int64_t{gridDim.x} * kAmaxThreads;
+  for (int64_t first = int64_t{blockIdx.x} * kAmaxThreads + threadIdx.x; first < count;
+       first += step * kVectors) {
+    uint4 v[kVectors];
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      v[i] = uint4{};
+      if (first + i * step < count) v[i] = x[first + i * step];
+    }
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) most = __vmaxu2(most, pair_max(&v[i].x, 4));
+  }
+  most = block_max(widest(most));
+  if (threadIdx.x == 0) atomicMax(amax, most);
+}
+
+void flat_amax(const QuantizeJob& job, int64_t elements, const Exec& exec) {
+  const auto full = static_cast<unsigned>(device().multiprocessors) * 4;  // 4 x 512 threads each
+  check(cudaMemsetAsync(job.out.amax, 0, sizeof(float), stream_of(exec)), "cudaMemsetAsync");
+  const unsigned grid = std::min(full, blocks(static_cast<size_t>(elements / 8), kAmaxThreads));
+  amax_kernel<<<grid, kAmaxThreads, 0, stream_of(exec)>>>(static_cast<const uint4*>(job.x.x), elements / 8,
+                                                          reinterpret_cast<unsigned*>(job.out.amax));
+  check(cudaGetLastError(), "quantize: amax");
+}
 
 }  // namespace
 
@@ -26,7 +60,11 @@ void quantize_rows(const QuantizeArgs& args, const Exec& exec) {
   const Copy source{args.x.as<const bf16>(), args.x.stride};
   if (job.domain == Domain::row && job.out.scale_stride <= kLongestRow)
     return quantize_own_scale(job, source, exec);
-  nvfp4_amax(job, exec);
+  if (job.domain == Domain::tensor && args.x.stride == args.x.cols) {
+    flat_amax(job, args.x.size(), exec);
+  } else {
+    nvfp4_amax(job, exec);
+  }
   const bool flat =
       args.x.stride == args.x.cols && (args.decoded.empty() || args.decoded.stride == args.decoded.cols);
   if (flat && job.domain != Domain::row) {  // one long row

@@ -1,0 +1,19 @@
+#pragma once
+// NVFP4 codes of a matrix along its rows, along its columns, or both from one look at it.
+#include "backends/cuda/quantize/job.h"
+#include "backends/op_table.h"
+
+namespace minite::cuda {
+
+/// Two quantizations of one x: `rows` reads it as it is, `columns` transposed. An empty `out` leaves one
+/// away.
+struct BothArgs {
+  QuantizeArgs rows, columns;
+};
+/// BF16 in whole blocks of rows and of columns on 16-byte boundaries, nearest, blocks of a row; columns may
+/// be rotated.
+[[nodiscard]] bool both_fit(const BothArgs& args);
+/// Two launches with outer scales (amaxes, then codes), else one.
+void quantize_both(const BothArgs& args, const Exec& exec);
+
+}  // namespace minite::cuda
