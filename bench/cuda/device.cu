@@ -6,8 +6,8 @@ namespace minite::bench {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr int kVectors = 4;  ///< of a thread, in flight together
 
+template <int kVectors>  // of a thread, in flight together
 __global__ void __launch_bounds__(kThreads) copy_kernel(uint4* to, const uint4* from, int64_t count) {
   const int64_t first = int64_t{blockIdx.x} * kThreads * kVectors + threadIdx.x;
   uint4 v[kVectors];
@@ -32,10 +32,14 @@ __global__ void __launch_bounds__(kThreads) fill_kernel(bf16* to, int64_t rows, 
 
 }  // namespace
 
-void copy(void* to, const void* from, int64_t bytes, cudaStream_t stream) {
-  const int64_t count = bytes / 16, per_block = kThreads * kVectors;
-  copy_kernel<<<static_cast<unsigned>((count + per_block - 1) / per_block), kThreads, 0, stream>>>(
-      static_cast<uint4*>(to), static_cast<const uint4*>(from), count);
+void copy(void* to, const void* from, int64_t bytes, int vectors, cudaStream_t stream) {
+  const int64_t count = bytes / 16, per_block = kThreads * vectors;
+  const auto grid = static_cast<unsigned>((count + per_block - 1) / per_block);
+  const auto kernel = vectors == 1   ? copy_kernel<1>
+                      : vectors == 2 ? copy_kernel<2>
+                      : vectors == 4 ? copy_kernel<4>
+                                     : copy_kernel<8>;
+  kernel<<<grid, kThreads, 0, stream>>>(static_cast<uint4*>(to), static_cast<const uint4*>(from), count);
 }
 
 void fill_normal(void* to, int64_t rows, int64_t cols, uint64_t seed, cudaStream_t stream) {

@@ -1,16 +1,127 @@
-// Which kernel computes a product, and its arguments.
+// Which kernel computes a product, and its operands in the form that the kernel reads.
+#include "backends/cuda/sm90/gemm.h"
+
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+
 #include "backends/cuda/common/gemm_exact.h"
 #include "backends/cuda/common/operand.h"
+#include "backends/cuda/error.h"
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/sm90/chunks.h"
+#include "backends/cuda/sm90/gemm_few.h"
+#include "backends/cuda/sm90/tensor_map.h"
 
 namespace minite::cuda {
+namespace {
+
+constexpr int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+/// Bytes of an operand of R rows as BF16 with rows that the copy engine can read.
+int64_t copy_bytes(FormatId id, int64_t rows, int64_t k) {
+  const bool dense = format(id).block == 0;
+  if (dense && rows % 8 == 0 && k % 8 == 0) return 0;
+  const int64_t by_rows = rows * round_up(k, 8), by_columns = dense ? k * round_up(rows, 8) : 0;
+  return round_up(2 * std::max(by_rows, by_columns), 256);
+}
+
+/// Scratch, taken from the front.
+class Scratch {
+ public:
+  explicit Scratch(std::span<std::byte> memory) : memory_(memory) {}
+  /// Null when there is too little.
+  std::byte* take(int64_t bytes) {
+    if (static_cast<int64_t>(memory_.size()) < round_up(bytes, 256)) return nullptr;
+    std::byte* p = memory_.data();
+    memory_ = memory_.subspan(static_cast<size_t>(round_up(bytes, 256)));
+    return p;
+  }
+
+ private:
+  std::span<std::byte> memory_;
+};
+
+/// An operand in BF16 without its outer scale.
+struct Prepared {
+  TensorView view;
+  sm90::Major major = sm90::Major::k;
+};
+
+TensorView padded(Scratch& scratch, int64_t rows, int64_t cols, std::string_view name,
+                  const std::string& why) {
+  const int64_t stride = round_up(cols, 8);
+  std::byte* memory = scratch.take(2 * rows * stride);
+  if (memory == nullptr)
+    refuse("qgemm", fmt::format("{}: {}, and the scratch is too small for a copy of {}x{} bf16", name, why,
+                                rows, cols));
+  return {memory, DType::bf16, rows, cols, stride};
+}
+
+Prepared prepare(const Operand& x, std::string_view name, Scratch& scratch, const Exec& exec) {
+  if (x.quantized()) {
+    if (!x.decoded.empty() && sm90::tensor_map_problem(x.decoded).empty()) return {x.decoded};
+    const TensorView to = padded(scratch, x.q.rows, x.q.cols, name, "codes are decoded first");
+    dequantize({x.q, to, Multiplier::block}, exec);
+    return {to};
+  }
+  const sm90::Major major = x.along == Orientation::rows ? sm90::Major::k : sm90::Major::rows;
+  const std::string problem = sm90::tensor_map_problem(x.dense);
+  if (problem.empty()) return {x.dense, major};
+  const TensorView to = padded(scratch, x.dense.rows, x.dense.cols, name, problem);
+  const auto width = [](const TensorView& t) { return static_cast<size_t>(t.stride) * 2; };
+  const cudaError_t error = cudaMemcpy2DAsync(to.data, width(to), x.dense.data, width(x.dense),
+                                              static_cast<size_t>(to.cols) * 2, static_cast<size_t>(to.rows),
+                                              cudaMemcpyDefault, static_cast<cudaStream_t>(exec.stream));
+  if (error != cudaSuccess)
+    fail_cuda(false, "copy of an operand", cudaGetErrorName(error), cudaGetErrorString(error));
+  return {to, major};
+}
+
+bool aligned(const void* p, int64_t stride, int64_t to) {
+  return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(to) == 0 && stride % to == 0;
+}
+
+/// Whether few rows of a can meet the packed codes of b.
+bool few(const GemmArgs& args) {
+  const QTensor& w = args.b.q;
+  return args.y.rows <= sm90::kFewTokens && args.b.format() == FormatId::nvfp4 &&
+         args.a.depth() % sm90::kFewDepth == 0 && aligned(w.codes, w.code_stride(), 16) &&
+         aligned(w.block_scales, w.scale_stride(), 8) &&
+         (args.a.quantized() || args.a.along == Orientation::rows);
+}
+
+void run_few(const GemmArgs& args, Scratch& scratch, const Exec& exec) {
+  const Prepared a = prepare(args.a, "a", scratch, exec);
+  const QTensor& w = args.b.q;
+  const sm90::FewOperands operands{.codes = w.codes,
+                                   .scales = w.block_scales,
+                                   .code_stride = w.code_stride(),
+                                   .scale_stride = w.scale_stride(),
+                                   .unsigned_scales = w.spec.convention == Convention::ggml,
+                                   .x = a.view.as<const uint16_t>(),
+                                   .x_stride = a.view.stride};
+  sm90::gemm_few(operands, args.y.rows, args.y.cols, args.a.depth(), device_epilogue(args), exec.stream);
+}
+
+void run_many(const GemmArgs& args, Scratch& scratch, const Exec& exec) {
+  const Prepared a = prepare(args.a, "a", scratch, exec), b = prepare(args.b, "b", scratch, exec);
+  const int64_t n = args.y.cols, k = args.a.depth();
+  const sm90::DenseProduct product{.a = a.view,
+                                   .b = b.view,
+                                   .a_major = a.major,
+                                   .b_major = b.major,
+                                   .m = args.y.rows,
+                                   .n = n,
+                                   .k = k,
+                                   .chunk = sm90::chunk_length(n, k)};
+  const auto kernel = sm90::chunks(n, k) == 1 ? sm90::gemm_wide : sm90::gemm_chunked;
+  kernel(product, device_epilogue(args), exec.stream);
+}
+
+/// Whether the tensor cores take an operand: it is BF16, or decodes to BF16.
+bool on_tensor_cores(FormatId id) { return id != FormatId::fp32; }
 
 Support supports_exact(const GemmProblem& p) {
-  if (p.y == DType::f64) return {false, {}, {}, false, "FP64 runs on ref"};
-  for (const FormatId id : {p.a, p.b}) {
-    if (std::string problem = operand_problem(id, Convention::te); !problem.empty())
-      return {false, {}, {}, false, std::move(problem)};
-  }
   const bool by_block = p.a == FormatId::nvfp4 && p.b == FormatId::nvfp4;
   return {true,
           kExactKernel,
@@ -19,9 +130,42 @@ Support supports_exact(const GemmProblem& p) {
           {}};
 }
 
-Support supports_gemm(const GemmProblem& problem) { return supports_exact(problem); }
-int64_t gemm_scratch(const GemmProblem&, int64_t, int) { return 0; }
-void gemm(const GemmArgs& args, const Exec& exec) { gemm_exact(args, exec); }
+std::string_view order_of(int64_t n, int64_t k) {
+  return sm90::chunks(n, k) == 1 ? "tensor cores: k16 ascending, one chain"
+                                 : "tensor cores: k16 ascending, chunks of 1024 added ascending";
+}
+
+bool exact(const GemmArgs& args) {
+  return args.order == SumOrder::canonical || args.a.depth() == 0 || !on_tensor_cores(args.a.format()) ||
+         !on_tensor_cores(args.b.format());
+}
+
+}  // namespace
+
+Support supports_gemm(const GemmProblem& p) {
+  if (p.y == DType::f64) return {false, {}, {}, false, "FP64 runs on ref"};
+  for (const FormatId id : {p.a, p.b}) {
+    if (std::string problem = operand_problem(id, Convention::te); !problem.empty())
+      return {false, {}, {}, false, std::move(problem)};
+  }
+  if (p.order == SumOrder::canonical || !on_tensor_cores(p.a) || !on_tensor_cores(p.b))
+    return supports_exact(p);
+  return {true, "sm90_wgmma_bf16", order_of(p.n, p.k), true, {}};
+}
+
+int64_t gemm_scratch(const GemmProblem& p, int64_t m, int) {
+  return copy_bytes(p.a, m, p.k) + copy_bytes(p.b, p.n, p.k);
+}
+
+void gemm(const GemmArgs& args, const Exec& exec) {
+  if (args.y.size() == 0) return;
+  if (exact(args)) return gemm_exact(args, exec);
+  (void)device_operand(args.a);  // refuses what has no device code
+  (void)device_operand(args.b);
+  Scratch scratch(exec.scratch);
+  few(args) ? run_few(args, scratch, exec) : run_many(args, scratch, exec);
+}
+
 void gemms(std::span<const GemmArgs> products, const Exec& exec) {
   for (const GemmArgs& each : products) gemm(each, exec);
 }

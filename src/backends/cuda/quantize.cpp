@@ -40,7 +40,11 @@ void quantize(const QuantizeArgs& args, const Exec& exec) {
 }
 
 void dequantize(const DequantizeArgs& args, const Exec& exec) {
-  require_kernel("dequantize", args.q.spec);
+  // Block scales alone mean the same under every convention that stores them alike: all but ggml.
+  QuantSpec spec = args.q.spec;
+  if (args.multiplier == Multiplier::block && spec.convention != Convention::ggml)
+    spec.convention = Convention::te;
+  require_kernel("dequantize", spec);
   if (args.q.rows * args.q.cols > 0) decode(args, exec);
 }
 

@@ -24,7 +24,9 @@ DeviceEpilogue device_epilogue(const GemmArgs& args) {
           .stride = args.y.stride,
           .te_range = te ? range(args.a) * range(args.b) : 0.0f,
           .accumulate = args.output == Output::accumulate,
-          .to_bf16 = args.y.dtype == DType::bf16};
+          .to_bf16 = args.y.dtype == DType::bf16,
+          .vectors = reinterpret_cast<uintptr_t>(args.y.data) % 16 == 0 &&
+                     args.y.stride * dtype_size(args.y.dtype) % 16 == 0};
 }
 
 }  // namespace minite::cuda

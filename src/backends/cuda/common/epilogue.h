@@ -18,6 +18,7 @@ struct DeviceEpilogue {
   float te_range;  ///< Epilogue::te: acc * fl(fl(A_x A_w) / te_range); 0 for Epilogue::minite
   bool accumulate;
   bool to_bf16;  ///< y is bf16, else f32
+  bool vectors;  ///< rows of y start at multiples of 16 bytes
 };
 [[nodiscard]] DeviceEpilogue device_epilogue(const GemmArgs& args);
 
@@ -37,6 +38,42 @@ __device__ inline void store(const DeviceEpilogue& e, int64_t m, int64_t n, floa
   } else {
     float* out = static_cast<float*>(e.y) + m * e.stride + n;
     *out = e.accumulate ? y + *out : y;
+  }
+}
+/// Columns n .. n+count-1 of row m, count at most 8, from `acc`; whole vectors where y allows it.
+__device__ inline void store_columns(const DeviceEpilogue& e, int64_t m, int64_t n, int count,
+                                     const float* acc) {
+  if (count < 8 || !e.vectors) {
+    for (int i = 0; i < count; ++i) store(e, m, n + i, acc[i]);
+    return;
+  }
+  float y[8];
+  for (int i = 0; i < 8; ++i) y[i] = scaled(e, m, n + i, acc[i]);
+  if (e.bias != nullptr) {
+    for (int i = 0; i < 8; ++i) y[i] = y[i] + e.bias[n + i];
+  }
+  if (e.to_bf16) {
+    auto* out = reinterpret_cast<uint4*>(static_cast<bf16*>(e.y) + m * e.stride + n);
+    union {
+      uint4 word;
+      bf16 value[8];
+    } u{};
+    if (e.accumulate) {
+      u.word = *out;
+      for (int i = 0; i < 8; ++i) y[i] = y[i] + static_cast<float>(u.value[i]);
+    }
+    for (int i = 0; i < 8; ++i) u.value[i] = bf16(y[i]);
+    *out = u.word;
+    return;
+  }
+  auto* out = reinterpret_cast<float4*>(static_cast<float*>(e.y) + m * e.stride + n);
+  for (int i = 0; i < 2; ++i) {
+    float4 v = {y[4 * i], y[4 * i + 1], y[4 * i + 2], y[4 * i + 3]};
+    if (e.accumulate) {
+      const float4 old = out[i];
+      v = {v.x + old.x, v.y + old.y, v.z + old.z, v.w + old.w};
+    }
+    out[i] = v;
   }
 }
 #endif

@@ -7,7 +7,6 @@ namespace minite::cuda {
 
 inline constexpr std::string_view kExactKernel = "cuda_exact_canonical";
 
-[[nodiscard]] Support supports_exact(const GemmProblem& problem);
 void gemm_exact(const GemmArgs& args, const Exec& exec);
 
 }  // namespace minite::cuda

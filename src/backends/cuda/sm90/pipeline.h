@@ -1,0 +1,80 @@
+#pragma once
+// Barriers in shared memory and the bulk tensor copy engine (TMA).
+#include <cuda.h>
+
+#include <cstdint>
+
+namespace minite::cuda::sm90 {
+
+__device__ inline uint32_t shared_address(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+/// An mbarrier: `count` arrivals and the announced bytes complete a phase; phases alternate 0, 1, 0, ...
+struct Barrier {
+  uint64_t state;
+
+  __device__ void init(uint32_t count) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&state)), "r"(count));
+  }
+  __device__ void arrive() {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&state)) : "memory");
+  }
+  __device__ void arrive_expecting(uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&state)),
+                 "r"(bytes)
+                 : "memory");
+  }
+  /// Returns when the phase of this parity is complete.
+  __device__ void wait(uint32_t parity) {
+    asm volatile(
+        "{ .reg .pred done;\n"
+        "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again; }" ::"r"(shared_address(&state)),
+        "r"(parity)
+        : "memory");
+  }
+};
+
+/// Makes initialized barriers visible to the copy engine.
+__device__ inline void fence_barrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+/// Starts the copy of a box at (x, y) of `map`, x along the contiguous dimension; `barrier` counts its bytes.
+/// What lies outside the tensor arrives as zeros.
+__device__ inline void load_box(void* to, const CUtensorMap& map, int x, int y, Barrier& barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], "
+      "[%2];" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier.state)), "r"(x), "r"(y)
+      : "memory");
+}
+__device__ inline void prefetch_map(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+/// Registers a thread: what producers give up, consumers take.
+template <int kCount>
+__device__ inline void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+template <int kCount>
+__device__ inline void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+/// A place in a ring of `kStages` buffers and the parity of its round.
+template <int kStages>
+struct Ring {
+  int stage = 0;
+  uint32_t parity = 0;
+  __device__ void advance() {
+    if (++stage == kStages) {
+      stage = 0;
+      parity ^= 1;
+    }
+  }
+};
+
+}  // namespace minite::cuda::sm90

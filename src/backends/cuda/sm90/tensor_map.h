@@ -1,0 +1,19 @@
+#pragma once
+// What the bulk tensor copy engine must know of a BF16 matrix in global memory.
+#include <cuda.h>
+
+#include "backends/cuda/sm90/major.h"
+#include "minite/tensor.h"
+
+namespace minite::cuda::sm90 {
+
+inline constexpr int kDepth = 64;  ///< k of one copied box: 128 bytes of BF16, one swizzled line
+
+/// Why the copy engine cannot read `x`, "" when it can: it wants 16-byte starts and row pitches.
+[[nodiscard]] std::string tensor_map_problem(const TensorView& x);
+
+/// The map of an operand. Major::k: x is [R, K] and a box holds `rows` rows by 64 k. Major::rows: x is [K, R]
+/// and a box holds 64 k by 64 rows. Needs tensor_map_problem(x) to be "".
+[[nodiscard]] CUtensorMap tensor_map(const TensorView& x, Major major, int rows);
+
+}  // namespace minite::cuda::sm90
