@@ -1,6 +1,10 @@
-// (add +) norm + NVFP4 codes in one pass over BF16 rows. A team of threads owns a row and keeps it in
-// registers; a copy in shared memory feeds the row's 16 chains, which one warp walks for the two rows of a
-// block of threads.
+// (add +) norm + NVFP4 codes in one pass over BF16 rows. Blocks of threads stay and take two rows at a time:
+// while they work on two in shared memory, the next two are on their way. One warp walks the 16 chains of
+// both rows; then a team a row computes y and, with the row in registers, its amax and the codes.
+#include <algorithm>
+
+#include "backends/cuda/common/copy_async.h"
+#include "backends/cuda/device.h"
 #include "backends/cuda/producers/kernels.h"
 #include "backends/cuda/producers/norm_lanes.h"
 #include "backends/cuda/quantize/row_team.h"
@@ -8,10 +12,10 @@
 namespace minite::cuda {
 namespace {
 
-constexpr int kRows = 2;                     ///< of a block of threads at most: one warp walks 2 x 16 chains
-constexpr int64_t kSharedBytes = 47 * 1024;  ///< of them, beside statistics
+constexpr int kRows = 2;      ///< of a block of threads at most: one warp walks 2 x 16 chains
 constexpr int64_t kPad = 32;  ///< bytes between rows: the chains of the second row meet other banks
 constexpr int kMostThreads = 512;
+constexpr int64_t kSharedBytes = 224 * 1024;  ///< of a block of threads at most
 
 struct FusedNorm {
   const bf16 *x, *b;  ///< b: nullptr, or what is added to x
@@ -22,6 +26,7 @@ struct FusedNorm {
   int64_t x_stride, b_stride, sum_stride, y_stride, rstd_stride, mean_stride;
   int64_t count;      ///< rows of x
   int d, rows, team;  ///< rows of a block of threads, threads of a row
+  int pitch;          ///< vectors of 16 bytes between rows in shared memory
   float eps;
   NormKind kind;
   bool zero_centered;
@@ -30,15 +35,24 @@ struct FusedNorm {
 /// How y follows from x: RMSNorm with a plain weight leaves out what has no effect there.
 enum class Form : uint8_t { plain_rms, general };
 
-/// Block b of row r of the norm's input; the sum is stored on the way.
-__device__ Words8 input_words(const FusedNorm& job, int64_t r, int64_t b) {
-  Words8 x = load_words(job.x + r * job.x_stride + 16 * b);
-  if (job.b == nullptr) return x;
-  const Words8 y = load_words(job.b + r * job.b_stride + 16 * b);
+/// Starts the copies of a team's row into shared memory; what is added to it lies `apart` vectors behind.
+__device__ void fetch_row(const FusedNorm& job, int64_t r, uint4* row, const Team& team, int apart) {
+  if (r >= job.count) return;
+  for (int v = team.lane; v < 2 * team.per_row; v += team.size) {
+    copy_async(row + v, job.x + r * job.x_stride + 8 * v);
+    if (job.b != nullptr) copy_async(row + apart + v, job.b + r * job.b_stride + 8 * v);
+  }
+}
+
+/// Block b of a row in shared memory with what is added, in its place and to memory.
+__device__ void add_block(const FusedNorm& job, int64_t r, uint4* row, int b, int apart) {
+  auto* at = reinterpret_cast<bf16*>(row) + 16 * b;
+  Words8 x = load_words(at);
+  const Words8 y = load_words(at + 8 * apart);
 #pragma unroll
   for (int i = 0; i < 8; ++i) x.w[i] = pack_bf16(low(x.w[i]) + low(y.w[i]), high(x.w[i]) + high(y.w[i]));
+  store_words(at, x);
   store_words(job.sum + r * job.sum_stride + 16 * b, x);
-  return x;
 }
 
 /// Sixteen elements of y.
@@ -68,11 +82,10 @@ __device__ Words8 normed_words(const FusedNorm& job, const Words8& x, int64_t b,
 }
 
 /// The first warp: statistics of the block's rows from shared memory.
-__device__ void walk_chains(const FusedNorm& job, int64_t first, const uint4* shared, int pitch,
-                            NormStats* stats) {
+__device__ void walk_chains(const FusedNorm& job, int64_t first, const uint4* rows, NormStats* stats) {
   const int of = static_cast<int>(threadIdx.x) / 16, lane = static_cast<int>(threadIdx.x) % 16;
   const bool inside = of < job.rows && first + of < job.count;
-  const auto* x = reinterpret_cast<const bf16*>(shared + of * pitch);
+  const auto* x = reinterpret_cast<const bf16*>(rows + of * job.pitch);
   const auto read = [&](int i) { return static_cast<float>(x[i]); };
   const NormStats s = norm_stats(read, inside ? job.d : 0, lane, job.kind, job.eps);
   if (!inside || lane != 0) return;
@@ -81,56 +94,86 @@ __device__ void walk_chains(const FusedNorm& job, int64_t first, const uint4* sh
   if (job.mean != nullptr) job.mean[(first + of) * job.mean_stride] = s.mean;
 }
 
-/// q.out.codes is nullptr for a norm alone.
-template <int kBlocks, Form kForm>
-__global__ void __launch_bounds__(kMostThreads) fused_kernel(FusedNorm job, QuantizeJob q) {
+/// y of a team's row, in place of x and to memory; the largest magnitude of a thread's blocks. The loops over
+/// blocks are not unrolled: the code of one is long, and other blocks of threads fill the gaps.
+template <Form kForm>
+__device__ uint32_t write_normed(const FusedNorm& job, const Team& team, int64_t r, bf16* row,
+                                 const NormStats& stats) {
+  uint32_t most = 0;
+#pragma unroll 1
+  for (int b = team.lane; b < team.per_row; b += team.size) {
+    const Words8 y = normed_words<kForm>(job, load_words(row + 16 * b), b, stats);
+    store_words(row + 16 * b, y);
+    store_words(job.y + r * job.y_stride + 16 * b, y);
+    most = pair_max(most, pair_max(y.w, 8));
+  }
+  return widest(most);
+}
+
+/// Codes of a team's row, which the same threads wrote; q.out.codes is nullptr for a norm alone.
+__device__ void write_codes(const FusedNorm& job, const QuantizeJob& q, const Team& team, int64_t r, int own,
+                            const bf16* row, uint32_t most, uint32_t* part) {
+  if (q.out.codes == nullptr) return;
+  Outer outer = {1.0f, 1.0f, 0.0f};
+  if (q.domain == Domain::row) {
+    const unsigned warps = static_cast<unsigned>(job.team) / 32, lane = threadIdx.x % 32;
+    most = __reduce_max_sync(0xFFFFFFFFu, most);
+    if (lane == 0) part[threadIdx.x / 32] = most;
+    __syncthreads();
+    most = __reduce_max_sync(0xFFFFFFFFu, lane < warps ? part[static_cast<unsigned>(own) * warps + lane] : 0);
+    outer = outer_scale(__uint_as_float(most), q.range);
+    if (r < job.count && team.lane == 0) {
+      q.out.amax[r] = outer.amax;
+      q.out.outer[r] = outer.s_dec;
+    }
+  }
+  if (r >= job.count) return;
+#pragma unroll 1
+  for (int b = team.lane; b < team.per_row; b += team.size)
+    finish_block(q, r, b, load_words(row + 16 * b), outer.s_enc * kSixth, outer.s_dec);
+}
+
+template <Form kForm>
+__global__ void __launch_bounds__(kMostThreads, 2) fused_kernel(FusedNorm job, QuantizeJob q) {
   extern __shared__ uint4 shared[];
   __shared__ NormStats stats[kRows];
   __shared__ uint32_t part[32];
-  const int pitch = static_cast<int>((job.d * 2 + kPad) / 16);  // vectors
   const int own = static_cast<int>(threadIdx.x) >= job.team ? 1 : 0;
   const Team team = {static_cast<int>(threadIdx.x) - own * job.team, job.team, job.d / 16};
-  const int64_t first = int64_t{blockIdx.x} * job.rows, r = first + own;
-  const bool inside = r < job.count;
-  Words8 x[kBlocks];
-#pragma unroll
-  for (int i = 0; i < kBlocks; ++i) {
-    if (inside && team.owns(i)) x[i] = input_words(job, r, team.lane + i * team.size);
-  }
-#pragma unroll
-  for (int i = 0; i < kBlocks; ++i) {
-    if (inside && team.owns(i))
-      store_words(reinterpret_cast<bf16*>(shared + own * pitch) + 16 * (team.lane + i * team.size), x[i]);
-  }
-  __syncthreads();
-  if (threadIdx.x < 32) walk_chains(job, first, shared, pitch, stats);
-  __syncthreads();
-
-  uint32_t most = 0;
-#pragma unroll
-  for (int i = 0; i < kBlocks; ++i) {
-    if (!inside || !team.owns(i)) continue;
-    x[i] = normed_words<kForm>(job, x[i], team.lane + i * team.size, stats[own]);
-    store_words(job.y + r * job.y_stride + 16 * (team.lane + i * team.size), x[i]);
-    most = __vmaxu2(most, pair_max(x[i].w, 8));
-  }
-  if (q.out.codes == nullptr) return;
-  if (q.domain == Domain::none) {
-#pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
-      if (inside && team.owns(i)) finish_block(q, r, team.lane + i * team.size, x[i], kSixth, 1.0f);
+  const int apart = job.rows * job.pitch;               // from x to what is added
+  const int half = (job.b == nullptr ? 1 : 2) * apart;  // of the shared memory
+  const int64_t step = int64_t{gridDim.x} * job.rows;
+  int64_t first = int64_t{blockIdx.x} * job.rows;
+  uint4 *now = shared, *next = shared + half;
+  fetch_row(job, first + own, now + own * job.pitch, team, apart);
+  commit_copies();
+  for (; first < job.count; first += step) {
+    __syncthreads();  // nobody reads what the next copies overwrite
+    fetch_row(job, first + step + own, next + own * job.pitch, team, apart);
+    commit_copies();
+    wait_for_groups<1>();
+    uint4* row = now + own * job.pitch;
+    if (job.b != nullptr) {
+      __syncthreads();
+      for (int b = team.lane; first + own < job.count && b < team.per_row; b += team.size)
+        add_block(job, first + own, row, b, apart);
     }
-    return;
+    __syncthreads();
+    if (threadIdx.x < 32) walk_chains(job, first, now, stats);
+    __syncthreads();
+    auto* x = reinterpret_cast<bf16*>(row);
+    const int64_t r = first + own;
+    const uint32_t most = r < job.count ? write_normed<kForm>(job, team, r, x, stats[own]) : 0;
+    write_codes(job, q, team, r, own, x, most, part);
+    uint4* const swap = now;
+    now = next;
+    next = swap;
   }
-  const unsigned warps = static_cast<unsigned>(job.team) / 32, lane = threadIdx.x % 32;
-  most = __reduce_max_sync(0xFFFFFFFFu, widest(most));
-  if (lane == 0) part[threadIdx.x / 32] = most;
-  __syncthreads();
-  most = __reduce_max_sync(0xFFFFFFFFu, lane < warps ? part[static_cast<unsigned>(own) * warps + lane] : 0);
-  if (inside) finish_row<kBlocks>(q, team, r, x, __uint_as_float(most));
 }
 
 int64_t pitch_bytes(int64_t d) { return 2 * d + kPad; }
+/// Rows now and next, each with what is added.
+int64_t shared_bytes(int64_t d, int64_t rows, bool add) { return 2 * rows * pitch_bytes(d) * (add ? 2 : 1); }
 
 /// BF16 rows in whole blocks on 16-byte boundaries, and places for one row.
 bool rows_fit(const NormArgs& args, const AddArgs* add) {
@@ -138,7 +181,7 @@ bool rows_fit(const NormArgs& args, const AddArgs* add) {
   const bool added = add == nullptr || (vectors_fit(add->a, 16) && vectors_fit(add->b, 16));
   return args.groups == 1 && args.x.dtype == DType::bf16 && args.x.size() > 0 && vectors_fit(args.x, 16) &&
          vectors_fit(args.y, 16) && vectors_fit(args.weight, 16) && bias && added &&
-         pitch_bytes(args.x.cols) <= kSharedBytes;
+         shared_bytes(args.x.cols, 1, add != nullptr) <= kSharedBytes;
 }
 
 FusedNorm fused_job(const NormArgs& args, const AddArgs* add) {
@@ -158,8 +201,9 @@ FusedNorm fused_job(const NormArgs& args, const AddArgs* add) {
                    .mean_stride = args.mean.stride,
                    .count = args.x.rows,
                    .d = static_cast<int>(args.x.cols),
-                   .rows = kRows * pitch_bytes(args.x.cols) <= kSharedBytes ? kRows : 1,
+                   .rows = kRows,
                    .team = 0,
+                   .pitch = static_cast<int>(pitch_bytes(args.x.cols) / 16),
                    .eps = args.eps,
                    .kind = args.spec.kind,
                    .zero_centered = args.spec.gamma == Gamma::zero_centered};
@@ -173,14 +217,26 @@ FusedNorm fused_job(const NormArgs& args, const AddArgs* add) {
   return job;
 }
 
-template <int kBlocks>
+/// Blocks of threads that a multiprocessor holds together: 64 registers a thread, 227 KiB of shared memory.
+int64_t together(int64_t threads, int64_t bytes) {
+  return std::max<int64_t>(1, std::min(65536 / (64 * threads), 227 * 1024 / (bytes + 2048)));
+}
+
+template <Form kForm>
 void launch(FusedNorm job, const QuantizeJob& q, const Exec& exec) {
-  job.team = 32 * static_cast<int>(blocks(static_cast<size_t>(job.d / 16), 32 * kBlocks));
-  const bool plain = job.kind == NormKind::rmsnorm && !job.zero_centered;
-  const auto kernel = plain ? fused_kernel<kBlocks, Form::plain_rms> : fused_kernel<kBlocks, Form::general>;
-  const unsigned grid = blocks(static_cast<size_t>(job.count), static_cast<unsigned>(job.rows));
-  const auto bytes = static_cast<size_t>(job.rows * pitch_bytes(job.d));
-  kernel<<<grid, static_cast<unsigned>(job.rows * job.team), bytes, stream_of(exec)>>>(job, q);
+  constexpr int64_t kBlocks = 2;  // of a thread, unless the row has more than its team can have threads
+  job.team = static_cast<int>(
+      std::min<int64_t>(kMostThreads / kRows, 32 * blocks(static_cast<size_t>(job.d / 16), 32 * kBlocks)));
+  const bool add = job.b != nullptr;
+  if (shared_bytes(job.d, kRows, add) > kSharedBytes) job.rows = 1;
+  const int64_t bytes = shared_bytes(job.d, job.rows, add), threads = job.rows * job.team;
+  const auto kernel = fused_kernel<kForm>;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        "shared memory of norm_quantize");
+  const int64_t groups = (job.count + job.rows - 1) / job.rows;
+  const int64_t grid = std::min(groups, device().multiprocessors * together(threads, bytes));
+  kernel<<<static_cast<unsigned>(grid), static_cast<unsigned>(threads), static_cast<size_t>(bytes),
+           stream_of(exec)>>>(job, q);
   check(cudaGetLastError(), "norm_quantize");
 }
 
@@ -196,14 +252,8 @@ bool fused_norm_fits(const NormArgs& args, const AddArgs* add, const QTensor* ou
 void fused_norm(const NormArgs& args, const AddArgs* add, const QTensor* out, const Exec& exec) {
   const FusedNorm job = fused_job(args, add);
   const QuantizeJob q = out == nullptr ? QuantizeJob{} : quantize_job({args.y, Orientation::rows, *out});
-  const int64_t per_row = job.d / 16;
-  if (per_row <= 32 || (per_row <= kMostThreads / kRows && one_block_fits_better(per_row))) {
-    launch<1>(job, q, exec);
-  } else if (per_row <= kMostThreads) {
-    launch<2>(job, q, exec);
-  } else {
-    launch<4>(job, q, exec);
-  }
+  if (job.kind == NormKind::rmsnorm && !job.zero_centered) return launch<Form::plain_rms>(job, q, exec);
+  launch<Form::general>(job, q, exec);
 }
 
 }  // namespace minite::cuda

@@ -18,21 +18,40 @@ __device__ inline float fold_lanes(float v) {
   return v;
 }
 
+/// acc folded with step(acc, x(lane)), step(acc, x(lane + 16)), ... in this order. The values of eight steps
+/// are read while the eight before are added: a step waits for the one before it, a read need not.
+template <class Read, class Step>
+__device__ inline float walk(const Read& x, int d, int lane, const Step& step) {
+  constexpr int kAhead = 8;
+  float acc = 0, now[kAhead], next[kAhead];
+  int i = lane;
+  const int whole = (d - lane + 15) / 16 / kAhead;  // turns of eight steps
+#pragma unroll
+  for (int k = 0; k < kAhead; ++k) next[k] = whole > 0 ? x(i + 16 * k) : 0.0f;
+#pragma unroll 2
+  for (int turn = 0; turn < whole; ++turn, i += 16 * kAhead) {
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) {
+      now[k] = next[k];
+      if (turn + 1 < whole) next[k] = x(i + 16 * (kAhead + k));
+    }
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) acc = step(acc, now[k]);
+  }
+  for (; i < d; i += 16) acc = step(acc, x(i));
+  return acc;
+}
+
 /// Statistics of x(0) .. x(d - 1). All 32 lanes of a warp call it; `lane` is the chain's number.
 template <class Read>
 __device__ inline NormStats norm_stats(const Read& x, int d, int lane, NormKind kind, float eps) {
-  float mean = 0;
+  float mean = 0, sum = 0;
   if (kind == NormKind::layernorm) {
-    float sum = 0;
-#pragma unroll 8
-    for (int i = lane; i < d; i += 16) sum = sum + x(i);
+    sum = walk(x, d, lane, [](float acc, float v) { return acc + v; });
     mean = fold_lanes(sum) / static_cast<float>(d);
-  }
-  float sum = 0;
-#pragma unroll 8
-  for (int i = lane; i < d; i += 16) {
-    const float centred = x(i) - mean;
-    sum = fmaf(centred, centred, sum);
+    sum = walk(x, d, lane, [mean](float acc, float v) { return fmaf(v - mean, v - mean, acc); });
+  } else {
+    sum = walk(x, d, lane, [](float acc, float v) { return fmaf(v, v, acc); });
   }
   sum = fold_lanes(sum);
   return {mean, 1.0f / sqrtf(sum / static_cast<float>(d) + eps)};

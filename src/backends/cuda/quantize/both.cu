@@ -1,5 +1,7 @@
-// A block of threads owns a tile of 128 x 128: it loads blocks of rows, quantizes them from registers, turns
-// the tile through shared memory and quantizes blocks of columns, two columns a thread.
+// A block of threads owns a tile of 128 x 128 in shared memory, quantizes blocks of its rows from there, then
+// blocks of its columns, two columns a thread. The loops are not unrolled: the code of one block is long, and
+// several blocks of threads share a multiprocessor to hide each other's waiting.
+#include "backends/cuda/common/copy_async.h"
 #include "backends/cuda/common/launch.h"
 #include "backends/cuda/quantize/both.h"
 #include "backends/cuda/quantize/kernels.h"
@@ -11,9 +13,6 @@ namespace {
 constexpr int kTile = 128, kThreads = 256;
 constexpr int kWords = kTile / 2;    ///< of a row of the tile
 constexpr int kGroups = kTile / 16;  ///< blocks of a row or column of the tile
-constexpr int kRowBlocks = kTile * kGroups / kThreads;
-constexpr int kPairs = kWords * kGroups / kThreads;  ///< of column blocks, of a thread
-
 struct Matrix {
   const bf16* x;
   int64_t stride, rows, cols;
@@ -23,42 +22,29 @@ struct Matrix {
 /// of 32 banks: each takes banks of its own by the exclusive or. Vectors of four words stay together.
 __device__ int word_at(int r, int w) { return r * kWords + (w ^ (r / 16 % 8 * 4)); }
 
-__device__ void load_tile(const Matrix& m, int64_t top, int64_t left, Words8* x) {
+__device__ void load_tile(const Matrix& m, int64_t top, int64_t left, uint32_t* tile) {
 #pragma unroll
-  for (int i = 0; i < kRowBlocks; ++i) {
-    const int item = static_cast<int>(threadIdx.x) + i * kThreads;
-    const int64_t r = top + item / kGroups, c = left + item % kGroups * 16;
-    x[i] = Words8{};
-    if (r < m.rows && c < m.cols) x[i] = load_words(m.x + r * m.stride + c);
+  for (int i = 0; i < kTile * kWords / 4 / kThreads; ++i) {
+    const int item = static_cast<int>(threadIdx.x) + i * kThreads, r = item / 16, vector = item % 16;
+    if (top + r >= m.rows || left + 8 * vector >= m.cols) continue;
+    copy_async(tile + word_at(r, 4 * vector), m.x + (top + r) * m.stride + left + 8 * vector);
   }
+  wait_for_copies();
 }
 
 __device__ void quantize_tile_rows(const Matrix& m, const QuantizeJob& job, int64_t top, int64_t left,
-                                   const Words8* x) {
-#pragma unroll
-  for (int i = 0; i < kRowBlocks; ++i) {
-    const int item = static_cast<int>(threadIdx.x) + i * kThreads;
-    const int64_t r = top + item / kGroups, b = left / 16 + item % kGroups;
+                                   const uint32_t* tile) {
+#pragma unroll 1
+  for (int item = static_cast<int>(threadIdx.x); item < kTile * kGroups; item += kThreads) {
+    const int row = item / kGroups, w = item % kGroups * 8;
+    const int64_t r = top + row, b = left / 16 + item % kGroups;
     if (r >= m.rows || b * 16 >= m.cols) continue;
+    const uint4 first = *reinterpret_cast<const uint4*>(tile + word_at(row, w));
+    const uint4 second = *reinterpret_cast<const uint4*>(tile + word_at(row, w + 4));
+    const Words8 x = {{first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w}};
     const Outer outer = outer_of(job, r);
     store_outer(job, {r, b, true}, outer);
-    finish_block(job, r, b, x[i], outer.s_enc * kSixth, outer.s_dec);
-  }
-}
-
-__device__ void turn_tile(const Words8* x, uint32_t* tile) {
-#pragma unroll
-  for (int i = 0; i < kRowBlocks; ++i) {
-    const int item = static_cast<int>(threadIdx.x) + i * kThreads, r = item / kGroups, w = item % kGroups * 8;
-    // Lanes 4 to 7 of eight start with their second half: eight lanes meet all 32 banks.
-    const int half = item % kGroups / 4 * 4;
-#pragma unroll
-    for (int part = 0; part < 2; ++part) {
-      const bool second = (half != 0) != (part == 1);
-      const uint4 v = second ? uint4{x[i].w[4], x[i].w[5], x[i].w[6], x[i].w[7]}
-                             : uint4{x[i].w[0], x[i].w[1], x[i].w[2], x[i].w[3]};
-      *reinterpret_cast<uint4*>(tile + word_at(r, w + (second ? 4 : 0))) = v;
-    }
+    finish_block(job, r, b, x, outer.s_enc * kSixth, outer.s_dec);
   }
 }
 
@@ -77,24 +63,18 @@ __device__ Words8 rotated(const uint32_t* w, bool upper) {
 template <bool kRotated>
 __device__ void quantize_tile_columns(const QuantizeJob& job, int64_t top, int64_t left,
                                       const uint32_t* tile) {
-#pragma unroll
-  for (int i = 0; i < kPairs; ++i) {
-    const int item = static_cast<int>(threadIdx.x) + i * kThreads;
+#pragma unroll 1
+  for (int item = static_cast<int>(threadIdx.x); item < kWords * kGroups; item += kThreads) {
     const int group = item % kGroups, word = item / kGroups;  // eight lanes write 64 bytes of a row of codes
     const int64_t b = top / 16 + group, c = left + 2 * word;
     if (b * 16 >= job.x.cols || c >= job.x.rows) continue;
     uint32_t w[16];
 #pragma unroll
-    for (int k = 0; k < 16; ++k) w[k] = tile[word_at(16 * group + k, word)];
+    for (int k = 0; k < 16; ++k) w[k] = add_zero(tile[word_at(16 * group + k, word)]);
     const uint32_t most = pair_max(w, 16);
-    uint32_t first[2], second[2];
-    if (!kRotated) {
-      uint32_t plus[16];
-#pragma unroll
-      for (int k = 0; k < 16; ++k) plus[k] = add_zero(w[k]);
-      signs_across(plus, first);
-      signs_across(plus + 8, second);
-    }
+    uint2 signs[2];
+    signs_across(w, signs[0].x, signs[1].x);
+    signs_across(w + 8, signs[0].y, signs[1].y);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const Outer outer = outer_of(job, c + h);
@@ -105,21 +85,19 @@ __device__ void quantize_tile_columns(const QuantizeJob& job, int64_t top, int64
       }
       const float amax = __uint_as_float(h == 0 ? most << 16 : most & 0xFFFF0000u);
       const FastScale scale = fast_scale(amax * (outer.s_enc * kSixth), outer.s_dec);
-      store_block(job, c + h, b, scale, encode_across(w, h == 1, amax, scale.encode, {first[h], second[h]}));
+      store_block(job, c + h, b, scale, encode_across(w, h == 1, amax, scale.encode, signs[h]));
     }
   }
 }
 
 template <bool kRows, bool kRotated>
-__global__ void __launch_bounds__(kThreads, 3) tile_kernel(Matrix m, QuantizeJob rows, QuantizeJob columns) {
+__global__ void __launch_bounds__(kThreads, 4) tile_kernel(Matrix m, QuantizeJob rows, QuantizeJob columns) {
   __shared__ uint4 tile[kTile * kWords / 4];
   auto* words = reinterpret_cast<uint32_t*>(tile);
   const int64_t top = int64_t{blockIdx.y} * kTile, left = int64_t{blockIdx.x} * kTile;
-  Words8 x[kRowBlocks];
-  load_tile(m, top, left, x);
-  turn_tile(x, words);
-  if (kRows) quantize_tile_rows(m, rows, top, left, x);
+  load_tile(m, top, left, words);
   __syncthreads();
+  if (kRows) quantize_tile_rows(m, rows, top, left, words);
   quantize_tile_columns<kRotated>(columns, top, left, words);
 }
 
@@ -145,7 +123,7 @@ __global__ void __launch_bounds__(kThreads) amax_kernel(Matrix m, Amaxes to) {
     if (r < m.rows && c < m.cols) v = *reinterpret_cast<const uint4*>(m.x + r * m.stride + c);
     const uint32_t w[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-    for (int k = 0; k < 4; ++k) most[k] = __vmaxu2(most[k], w[k] & 0x7FFF7FFFu);
+    for (int k = 0; k < 4; ++k) most[k] = pair_max(most[k], w[k]);
     if (to.rows == nullptr) continue;
     uint32_t row = widest(pair_max(w, 4));
 #pragma unroll
@@ -159,7 +137,7 @@ __global__ void __launch_bounds__(kThreads) amax_kernel(Matrix m, Amaxes to) {
   const int word = static_cast<int>(threadIdx.x);
   if (word >= kTile / 2) return;
   uint32_t all = 0;
-  for (int i = 0; i < kThreads / 16; ++i) all = __vmaxu2(all, part[i][word]);
+  for (int i = 0; i < kThreads / 16; ++i) all = pair_max(all, part[i][word]);
   const int64_t column = int64_t{blockIdx.x} * kTile + 2 * word;
   if (column >= m.cols) return;
   atomicMax(to.columns + column * to.column_step, all << 16);

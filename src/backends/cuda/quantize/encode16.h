@@ -6,8 +6,9 @@
 // an even code, so ties agree. Adding 2^23 rounds to an integer once, with nothing rounded before it.
 //
 // That holds below m = 7. Signs come from x, as those of fl(x e) are the same unless the product underflows.
-// A block whose amax reaches 7, or whose factor is below 2^-16 or NaN, takes the careful way: clamped, with
-// the sign of the product. -0 in x counts as +0 (E2M1 has no code for it here).
+// A block whose amax reaches 7, or whose factor is below 2^-16 or NaN, is corrected first: magnitudes are cut
+// at 6 (at 0 when the factor is NaN) and zeros lose their signs. -0 in x counts as +0: E2M1 has no code for
+// it here.
 #include "backends/cuda/quantize/nvfp4.h"
 #include "backends/cuda/quantize/packed.h"
 
@@ -49,16 +50,14 @@ __device__ inline uint32_t signs_along(const uint32_t w[4]) {
   return place_signs(__byte_perm(a, b, 0x5410), __byte_perm(a, b, 0x7632));
 }
 
-/// The careful way: y = fl(x e), any y.
-__device__ inline uint32_t careful_codes(const float x[8], float factor) {
-  uint32_t word = 0;
+/// Magnitudes of any size, and the signs of eight elements, for ranks().
+__device__ inline void correct(float m[8], uint32_t& signs, float factor) {
+  const float limit = factor == factor ? 6.0f : 0.0f;
 #pragma unroll
-  for (int i = 7; i >= 0; --i) {
-    const float y = x[i] * factor;
-    const uint32_t code = (rank_bits(fminf(fabsf(y), 6.0f)) & 7u) | (y < 0.0f ? 8u : 0u);
-    word = word << 4 | (y == y ? code : 0u);
+  for (int i = 0; i < 8; ++i) {
+    m[i] = fminf(m[i], limit);  // the number of a number and a NaN
+    if (m[i] == 0.0f) signs &= ~(8u << (4 * i));
   }
-  return word;
 }
 __device__ inline bool easy(float amax, float factor) { return factor >= 0x1p-16f && amax * factor < 7.0f; }
 
@@ -74,49 +73,56 @@ __device__ inline FastScale fast_scale(float t, float s_dec) {
   return {byte, d, clamp_finite(1.0f / (d * s_dec))};
 }
 
-/// Bits of max |x| of packed pairs, for each half.
+/// max |x| of each half of packed pairs, NaN on top.
+__device__ inline uint32_t pair_max(uint32_t a, uint32_t b) {
+  uint32_t y = 0;
+  asm("{ .reg .b32 p, q; abs.bf16x2 p, %1; abs.bf16x2 q, %2; max.NaN.bf16x2 %0, p, q; }"
+      : "=r"(y)
+      : "r"(a), "r"(b));
+  return y;
+}
 __device__ inline uint32_t pair_max(const uint32_t* w, int count) {
-  uint32_t most = w[0] & 0x7FFF7FFFu;
+  uint32_t most = pair_max(w[0], w[1]);
 #pragma unroll
-  for (int i = 1; i < count; ++i) most = __vmaxu2(most, w[i] & 0x7FFF7FFFu);
+  for (int i = 2; i < count; ++i) most = pair_max(most, w[i]);
   return most;
 }
 /// FP32 bits of the larger half.
 __device__ inline uint32_t widest(uint32_t pair) { return max(pair << 16, pair & 0xFFFF0000u); }
 
-/// Codes of sixteen elements of a row.
+/// Codes of sixteen magnitudes before the factor, and of their signs.
+__device__ inline uint2 encode_sixteen(float m[16], uint2 signs, float amax, float factor) {
+#pragma unroll
+  for (int i = 0; i < 16; ++i) m[i] = fabsf(m[i]) * factor;
+  if (!easy(amax, factor)) {
+    correct(m, signs.x, factor);
+    correct(m + 8, signs.y, factor);
+  }
+  return {ranks(m) + signs.x, ranks(m + 8) + signs.y};
+}
+/// Codes of sixteen elements of a row; zeros of x are +0.
 __device__ inline uint2 encode_along(const Words8& x, float amax, float factor) {
-  float v[16];
+  float m[16];
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    v[2 * i] = low(x.w[i]);
-    v[2 * i + 1] = high(x.w[i]);
+    m[2 * i] = low(x.w[i]);
+    m[2 * i + 1] = high(x.w[i]);
   }
-  if (!easy(amax, factor)) return {careful_codes(v, factor), careful_codes(v + 8, factor)};
-  uint32_t c[8];
-#pragma unroll
-  for (int i = 0; i < 8; ++i) c[i] = add_zero(x.w[i]);
-#pragma unroll
-  for (int i = 0; i < 16; ++i) v[i] = fabsf(v[i]) * factor;
-  return {ranks(v) + signs_along(c), ranks(v + 8) + signs_along(c + 4)};
+  return encode_sixteen(m, {signs_along(x.w), signs_along(x.w + 4)}, amax, factor);
 }
-
 /// Signs of eight elements of two blocks side by side: word k holds element k of both.
-__device__ inline void signs_across(const uint32_t* w, uint32_t signs[2]) {
+__device__ inline void signs_across(const uint32_t* w, uint32_t& lower, uint32_t& upper) {
   const uint32_t a = __byte_perm(w[0], w[2], 0x7351), b = __byte_perm(w[4], w[6], 0x7351);
   const uint32_t c = __byte_perm(w[1], w[3], 0x7351), d = __byte_perm(w[5], w[7], 0x7351);
-  signs[0] = place_signs(__byte_perm(a, b, 0x5410), __byte_perm(c, d, 0x5410));
-  signs[1] = place_signs(__byte_perm(a, b, 0x7632), __byte_perm(c, d, 0x7632));
+  lower = place_signs(__byte_perm(a, b, 0x5410), __byte_perm(c, d, 0x5410));
+  upper = place_signs(__byte_perm(a, b, 0x7632), __byte_perm(c, d, 0x7632));
 }
-/// Codes of the lower or upper halves of sixteen words; `signs` are those of both eights.
+/// Codes of the lower or upper halves of sixteen words.
 __device__ inline uint2 encode_across(const uint32_t* w, bool upper, float amax, float factor, uint2 signs) {
-  float v[16];
+  float m[16];
 #pragma unroll
-  for (int i = 0; i < 16; ++i) v[i] = upper ? high(w[i]) : low(w[i]);
-  if (!easy(amax, factor)) return {careful_codes(v, factor), careful_codes(v + 8, factor)};
-#pragma unroll
-  for (int i = 0; i < 16; ++i) v[i] = fabsf(v[i]) * factor;
-  return {ranks(v) + signs.x, ranks(v + 8) + signs.y};
+  for (int i = 0; i < 16; ++i) m[i] = upper ? high(w[i]) : low(w[i]);
+  return encode_sixteen(m, signs, amax, factor);
 }
 
 /// Stores scale byte, codes and, when wanted, decoded values of block b of row r.
@@ -135,12 +141,19 @@ __device__ inline void store_block(const QuantizeJob& job, int64_t r, int64_t b,
   to[0] = {v[0], v[1], v[2], v[3]};
   to[1] = {v[4], v[5], v[6], v[7]};
 }
+/// x with +0 for -0.
+__device__ inline Words8 plus_zeros(const Words8& x) {
+  Words8 y;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) y.w[i] = add_zero(x.w[i]);
+  return y;
+}
 /// Quantizes block b of row r.
 __device__ inline void finish_block(const QuantizeJob& job, int64_t r, int64_t b, const Words8& x,
                                     float sixth, float s_dec) {
   const float amax = __uint_as_float(widest(pair_max(x.w, 8)));
   const FastScale scale = fast_scale(amax * sixth, s_dec);
-  store_block(job, r, b, scale, encode_along(x, amax, scale.encode));
+  store_block(job, r, b, scale, encode_along(plus_zeros(x), amax, scale.encode));
 }
 
 }  // namespace minite::cuda

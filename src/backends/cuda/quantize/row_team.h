@@ -39,7 +39,7 @@ __device__ inline uint32_t load_team(const Team& team, const Source& source, int
   uint32_t most = 0;
 #pragma unroll
   for (int i = 0; i < kBlocks; ++i) {
-    if (team.owns(i)) most = __vmaxu2(most, pair_max(x[i].w, 8));
+    if (team.owns(i)) most = pair_max(most, pair_max(x[i].w, 8));
   }
   return widest(most);
 }
