@@ -334,7 +334,7 @@ TEST_P(CudaQuantize, SwigluOfEveryGate) {
   }
 }
 
-TEST(CudaSupport, ReciprocalsOfSwigluAreDivisions) {
+TEST(CudaSupport, QuickReciprocalsAreDivisions) {
   const Backend backend = cuda::backend();
   if (backend.table == nullptr) GTEST_SKIP() << backend.reason;
   EXPECT_EQ(cuda::reciprocal_differences(), 0u);

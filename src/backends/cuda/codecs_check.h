@@ -24,7 +24,7 @@ struct Encoded {
 /// Philox words of the counters 0 .. count-1 (low half; the high half is 1) under `key`.
 [[nodiscard]] std::vector<std::array<uint32_t, 4>> philox(uint64_t key, uint64_t count);
 
-/// How many d in [1, 2^126) have another fl(1 / d) by the short way of SwiGLU's kernels than by division.
+/// How many x in [2^-126, 2^126] have another fl(1 / x) by quick_reciprocal() than by division.
 [[nodiscard]] uint32_t reciprocal_differences();
 
 namespace sm90 {

@@ -1,6 +1,7 @@
-// (add +) norm + NVFP4 codes in one pass over BF16 rows. Blocks of threads stay and take two rows at a time:
-// while they work on two in shared memory, the next two are on their way. One warp walks the 16 chains of
-// both rows; then a team a row computes y and, with the row in registers, its amax and the codes.
+// (add +) norm + NVFP4 codes in one pass over BF16 rows. Blocks of threads stay and take two rows at a time.
+// Three pairs of rows are in work: one is on its way into shared memory, one warp walks the 16 chains of
+// both rows of the next, and a team a row computes y, the row's amax and the codes of the third. Chains are
+// long and wait for themselves; beside the others' work they cost no time.
 #include <algorithm>
 
 #include "backends/cuda/common/copy_async.h"
@@ -12,9 +13,10 @@
 namespace minite::cuda {
 namespace {
 
-constexpr int kRows = 2;      ///< of a block of threads at most: one warp walks 2 x 16 chains
-constexpr int64_t kPad = 32;  ///< bytes between rows: the chains of the second row meet other banks
-constexpr int kMostThreads = 512;
+constexpr int kRows = 2;                ///< of a block of threads at most: one warp walks 2 x 16 chains
+constexpr int kStages = 3;              ///< on the way, in the chains, at the teams
+constexpr int64_t kPad = 32;            ///< bytes between rows: the chains of the second row meet other banks
+constexpr int kMostThreads = 32 + 512;  ///< the warp of the chains, then the teams
 constexpr int64_t kSharedBytes = 224 * 1024;  ///< of a block of threads at most
 
 struct FusedNorm {
@@ -81,11 +83,11 @@ __device__ Words8 normed_words(const FusedNorm& job, const Words8& x, int64_t b,
   return y;
 }
 
-/// The first warp: statistics of the block's rows from shared memory.
+/// Statistics of rows [first, first + job.rows), by the first warp.
 __device__ void walk_chains(const FusedNorm& job, int64_t first, const uint4* rows, NormStats* stats) {
   const int of = static_cast<int>(threadIdx.x) / 16, lane = static_cast<int>(threadIdx.x) % 16;
   const bool inside = of < job.rows && first + of < job.count;
-  const auto* x = reinterpret_cast<const bf16*>(rows + of * job.pitch);
+  const auto* x = reinterpret_cast<const bf16*>(rows + (of < job.rows ? of : 0) * job.pitch);
   const auto read = [&](int i) { return static_cast<float>(x[i]); };
   const NormStats s = norm_stats(read, inside ? job.d : 0, lane, job.kind, job.eps);
   if (!inside || lane != 0) return;
@@ -105,75 +107,92 @@ __device__ uint32_t write_normed(const FusedNorm& job, const Team& team, int64_t
     const Words8 y = normed_words<kForm>(job, load_words(row + 16 * b), b, stats);
     store_words(row + 16 * b, y);
     store_words(job.y + r * job.y_stride + 16 * b, y);
-    most = pair_max(most, pair_max(y.w, 8));
+    most = larger(most, pair_max(y.w, 8));
   }
-  return widest(most);
+  return widest(most & 0x7FFF7FFFu);
+}
+
+/// The largest value of a team, for every thread of it; teams wait at barriers of their own.
+__device__ uint32_t team_max(const Team& team, int own, uint32_t value, uint32_t* part) {
+  const int warp = team.lane / 32, lane = team.lane % 32;
+  value = __reduce_max_sync(0xFFFFFFFFu, value);
+  if (lane == 0) part[warp] = value;
+  asm volatile("bar.sync %0, %1;" ::"r"(1 + own), "r"(team.size) : "memory");
+  return __reduce_max_sync(0xFFFFFFFFu, lane < team.size / 32 ? part[lane] : 0);
 }
 
 /// Codes of a team's row, which the same threads wrote; q.out.codes is nullptr for a norm alone.
-__device__ void write_codes(const FusedNorm& job, const QuantizeJob& q, const Team& team, int64_t r, int own,
-                            const bf16* row, uint32_t most, uint32_t* part) {
-  if (q.out.codes == nullptr) return;
+__device__ void write_codes(const QuantizeJob& q, const Team& team, int64_t r, const bf16* row, float amax) {
   Outer outer = {1.0f, 1.0f, 0.0f};
   if (q.domain == Domain::row) {
-    const unsigned warps = static_cast<unsigned>(job.team) / 32, lane = threadIdx.x % 32;
-    most = __reduce_max_sync(0xFFFFFFFFu, most);
-    if (lane == 0) part[threadIdx.x / 32] = most;
-    __syncthreads();
-    most = __reduce_max_sync(0xFFFFFFFFu, lane < warps ? part[static_cast<unsigned>(own) * warps + lane] : 0);
-    outer = outer_scale(__uint_as_float(most), q.range);
-    if (r < job.count && team.lane == 0) {
-      q.out.amax[r] = outer.amax;
+    outer = outer_scale(amax, q.range);
+    if (team.lane == 0) {
+      q.out.amax[r] = amax;
       q.out.outer[r] = outer.s_dec;
     }
   }
-  if (r >= job.count) return;
+  const BlockPlace to = block_place(q, r, 0);
 #pragma unroll 1
   for (int b = team.lane; b < team.per_row; b += team.size)
-    finish_block(q, r, b, load_words(row + 16 * b), outer.s_enc * kSixth, outer.s_dec);
+    finish_block(to.at(b), load_words(row + 16 * b), outer.s_enc * kSixth, outer.s_dec);
 }
 
 template <Form kForm>
 __global__ void __launch_bounds__(kMostThreads, 2) fused_kernel(FusedNorm job, QuantizeJob q) {
   extern __shared__ uint4 shared[];
-  __shared__ NormStats stats[kRows];
-  __shared__ uint32_t part[32];
-  const int own = static_cast<int>(threadIdx.x) >= job.team ? 1 : 0;
-  const Team team = {static_cast<int>(threadIdx.x) - own * job.team, job.team, job.d / 16};
-  const int apart = job.rows * job.pitch;               // from x to what is added
-  const int half = (job.b == nullptr ? 1 : 2) * apart;  // of the shared memory
+  __shared__ NormStats stats[2][kRows];
+  __shared__ uint32_t part[kRows][32];
+  const bool chains = threadIdx.x < 32;
+  const int member = static_cast<int>(threadIdx.x) - 32, own = member >= job.team ? 1 : 0;
+  const Team team = {member - own * job.team, job.team, job.d / 16};
+  const int apart = job.rows * job.pitch;                // from x to what is added
+  const int stage = (job.b == nullptr ? 1 : 2) * apart;  // of the shared memory
   const int64_t step = int64_t{gridDim.x} * job.rows;
-  int64_t first = int64_t{blockIdx.x} * job.rows;
-  uint4 *now = shared, *next = shared + half;
-  fetch_row(job, first + own, now + own * job.pitch, team, apart);
-  commit_copies();
-  for (; first < job.count; first += step) {
-    __syncthreads();  // nobody reads what the next copies overwrite
-    fetch_row(job, first + step + own, next + own * job.pitch, team, apart);
+  const auto fetch = [&](int64_t first, uint4* to) {
+    if (!chains) fetch_row(job, first + own, to + own * job.pitch, team, apart);
     commit_copies();
+  };
+  /// Waits for all copies but the newest, adds, and shows the rows to the whole block.
+  const auto arrive = [&](int64_t first, uint4* at) {
     wait_for_groups<1>();
-    uint4* row = now + own * job.pitch;
     if (job.b != nullptr) {
       __syncthreads();
-      for (int b = team.lane; first + own < job.count && b < team.per_row; b += team.size)
-        add_block(job, first + own, row, b, apart);
+      for (int b = team.lane; !chains && first + own < job.count && b < team.per_row; b += team.size)
+        add_block(job, first + own, at + own * job.pitch, b, apart);
     }
     __syncthreads();
-    if (threadIdx.x < 32) walk_chains(job, first, now, stats);
-    __syncthreads();
-    auto* x = reinterpret_cast<bf16*>(row);
+  };
+  uint4 *now = shared, *next = shared + stage, *last = shared + 2 * stage;
+  int64_t first = int64_t{blockIdx.x} * job.rows;
+  fetch(first, now);
+  fetch(first + step, next);
+  arrive(first, now);
+  if (chains) walk_chains(job, first, now, stats[0]);
+  for (int turn = 0; first < job.count; first += step, turn ^= 1) {
+    __syncthreads();  // the statistics are there, and nobody reads what the next copies overwrite
+    fetch(first + 2 * step, last);
+    arrive(first + step, next);
     const int64_t r = first + own;
-    const uint32_t most = r < job.count ? write_normed<kForm>(job, team, r, x, stats[own]) : 0;
-    write_codes(job, q, team, r, own, x, most, part);
-    uint4* const swap = now;
+    if (chains) {
+      walk_chains(job, first + step, next, stats[turn ^ 1]);
+    } else {
+      auto* row = reinterpret_cast<bf16*>(now + own * job.pitch);
+      uint32_t most = r < job.count ? write_normed<kForm>(job, team, r, row, stats[turn][own]) : 0;
+      if (q.domain == Domain::row) most = team_max(team, own, most, part[own]);
+      if (q.out.codes != nullptr && r < job.count) write_codes(q, team, r, row, __uint_as_float(most));
+    }
+    uint4* const free = now;
     now = next;
-    next = swap;
+    next = last;
+    last = free;
   }
 }
 
 int64_t pitch_bytes(int64_t d) { return 2 * d + kPad; }
-/// Rows now and next, each with what is added.
-int64_t shared_bytes(int64_t d, int64_t rows, bool add) { return 2 * rows * pitch_bytes(d) * (add ? 2 : 1); }
+/// Rows of all stages, each with what is added.
+int64_t shared_bytes(int64_t d, int64_t rows, bool add) {
+  return kStages * rows * pitch_bytes(d) * (add ? 2 : 1);
+}
 
 /// BF16 rows in whole blocks on 16-byte boundaries, and places for one row.
 bool rows_fit(const NormArgs& args, const AddArgs* add) {
@@ -229,7 +248,7 @@ void launch(FusedNorm job, const QuantizeJob& q, const Exec& exec) {
       std::min<int64_t>(kMostThreads / kRows, 32 * blocks(static_cast<size_t>(job.d / 16), 32 * kBlocks)));
   const bool add = job.b != nullptr;
   if (shared_bytes(job.d, kRows, add) > kSharedBytes) job.rows = 1;
-  const int64_t bytes = shared_bytes(job.d, job.rows, add), threads = job.rows * job.team;
+  const int64_t bytes = shared_bytes(job.d, job.rows, add), threads = 32 + job.rows * job.team;
   const auto kernel = fused_kernel<kForm>;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
         "shared memory of norm_quantize");

@@ -2,6 +2,7 @@
 // sigmoid of core/math.h on the device, with its bits. For .cu files only.
 #include <cuda_runtime.h>
 
+#include "backends/cuda/common/reciprocal.h"
 #include "core/math.h"
 
 namespace minite::cuda {
@@ -22,15 +23,8 @@ struct InRange {
   }
 };
 
-/// fl(1 / d) for d in [1, 2^126): one Newton step from the processor's estimate. A test runs through all.
-__device__ inline float reciprocal(float d) {
-  float estimate = 0;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(estimate) : "f"(d));
-  return fmaf(estimate, fmaf(-d, estimate, 1.0f), estimate);
-}
-
 __device__ inline float sigmoid_in_range(float x) {
-  return reciprocal(1.0f + math::exp(InRange(0.0f - x)).v);
+  return quick_reciprocal(1.0f + math::exp(InRange(0.0f - x)).v);
 }
 __device__ inline float sigmoid(float x) {
   return fabsf(x) <= 86.0f ? sigmoid_in_range(x) : math::sigmoid(x);

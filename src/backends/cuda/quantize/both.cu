@@ -22,29 +22,43 @@ struct Matrix {
 /// of 32 banks: each takes banks of its own by the exclusive or. Vectors of four words stay together.
 __device__ int word_at(int r, int w) { return r * kWords + (w ^ (r / 16 % 8 * 4)); }
 
-__device__ void load_tile(const Matrix& m, int64_t top, int64_t left, uint32_t* tile) {
+/// Starts the copies of a tile.
+__device__ void fetch_tile(const Matrix& m, int64_t top, int64_t left, uint32_t* tile) {
 #pragma unroll
   for (int i = 0; i < kTile * kWords / 4 / kThreads; ++i) {
     const int item = static_cast<int>(threadIdx.x) + i * kThreads, r = item / 16, vector = item % 16;
     if (top + r >= m.rows || left + 8 * vector >= m.cols) continue;
     copy_async(tile + word_at(r, 4 * vector), m.x + (top + r) * m.stride + left + 8 * vector);
   }
-  wait_for_copies();
+}
+
+/// fl(S_enc * fl(1/6)) and S_dec of a row or column of the tile.
+struct LineScale {
+  float sixth, s_dec;
+};
+/// Of line `r` of an operand; the blocks of threads at its start also store it.
+__device__ LineScale line_scale(const QuantizeJob& job, int64_t r, bool at_start) {
+  if (r >= job.out.rows) return {};
+  const Outer outer = outer_of(job, r);
+  if (at_start) store_outer(job, {r, 0, true}, outer);
+  return {outer.s_enc * kSixth, outer.s_dec};
 }
 
 __device__ void quantize_tile_rows(const Matrix& m, const QuantizeJob& job, int64_t top, int64_t left,
-                                   const uint32_t* tile) {
+                                   const uint32_t* tile, const LineScale* scales) {
+  constexpr int kStep = kThreads / kGroups;  // rows
+  const int b = static_cast<int>(threadIdx.x) % kGroups, first = static_cast<int>(threadIdx.x) / kGroups;
+  if (left + 16 * b >= m.cols) return;
+  BlockPlace to = block_place(job, top + first, left / 16 + b);
+  const int rows = static_cast<int>(m.rows - top < kTile ? m.rows - top : kTile);
 #pragma unroll 1
-  for (int item = static_cast<int>(threadIdx.x); item < kTile * kGroups; item += kThreads) {
-    const int row = item / kGroups, w = item % kGroups * 8;
-    const int64_t r = top + row, b = left / 16 + item % kGroups;
-    if (r >= m.rows || b * 16 >= m.cols) continue;
-    const uint4 first = *reinterpret_cast<const uint4*>(tile + word_at(row, w));
-    const uint4 second = *reinterpret_cast<const uint4*>(tile + word_at(row, w + 4));
-    const Words8 x = {{first.x, first.y, first.z, first.w, second.x, second.y, second.z, second.w}};
-    const Outer outer = outer_of(job, r);
-    store_outer(job, {r, b, true}, outer);
-    finish_block(job, r, b, x, outer.s_enc * kSixth, outer.s_dec);
+  for (int row = first; row < rows; row += kStep) {
+    const uint4 x = *reinterpret_cast<const uint4*>(tile + word_at(row, 8 * b));
+    const uint4 y = *reinterpret_cast<const uint4*>(tile + word_at(row, 8 * b + 4));
+    finish_block(to, {{x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w}}, scales[row].sixth, scales[row].s_dec);
+    to.scale += kStep * job.out.scale_stride;
+    to.codes += kStep * job.out.code_stride;
+    if (to.decoded != nullptr) to.decoded += kStep * job.decoded_stride;
   }
 }
 
@@ -60,32 +74,39 @@ __device__ Words8 rotated(const uint32_t* w, bool upper) {
   return z;
 }
 
+/// Two columns a turn; eight lanes write 64 bytes of a row of codes.
 template <bool kRotated>
-__device__ void quantize_tile_columns(const QuantizeJob& job, int64_t top, int64_t left,
-                                      const uint32_t* tile) {
+__device__ void quantize_tile_columns(const QuantizeJob& job, int64_t top, int64_t left, const uint32_t* tile,
+                                      const LineScale* scales) {
+  constexpr int kStep = kThreads / kGroups;  // words
+  const int group = static_cast<int>(threadIdx.x) % kGroups;
+  const int64_t b = top / 16 + group, left_over = (job.x.rows - left) / 2;
+  if (b * 16 >= job.x.cols) return;
+  const int words = static_cast<int>(left_over < kWords ? left_over : kWords);
 #pragma unroll 1
-  for (int item = static_cast<int>(threadIdx.x); item < kWords * kGroups; item += kThreads) {
-    const int group = item % kGroups, word = item / kGroups;  // eight lanes write 64 bytes of a row of codes
-    const int64_t b = top / 16 + group, c = left + 2 * word;
-    if (b * 16 >= job.x.cols || c >= job.x.rows) continue;
+  for (int word = static_cast<int>(threadIdx.x) / kGroups; word < words; word += kStep) {
     uint32_t w[16];
+    const uint32_t* from = tile + word_at(16 * group, word);
 #pragma unroll
-    for (int k = 0; k < 16; ++k) w[k] = add_zero(tile[word_at(16 * group + k, word)]);
+    for (int k = 0; k < 16; ++k) w[k] = add_zero(from[k * kWords]);
     const uint32_t most = pair_max(w, 16);
     uint2 signs[2];
     signs_across(w, signs[0].x, signs[1].x);
     signs_across(w + 8, signs[0].y, signs[1].y);
+    BlockPlace to = block_place(job, left + 2 * word, b);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const Outer outer = outer_of(job, c + h);
-      store_outer(job, {c + h, b, true}, outer);
+      const LineScale line = scales[2 * word + h];
       if (kRotated) {
-        finish_block(job, c + h, b, rotated(w, h == 1), outer.s_enc * kSixth, outer.s_dec);
-        continue;
+        finish_block(to, rotated(w, h == 1), line.sixth, line.s_dec);
+      } else {
+        const float amax = __uint_as_float(h == 0 ? most << 16 : most & 0xFFFF0000u);
+        const FastScale scale = fast_scale(amax * line.sixth, line.s_dec);
+        store_block(to, scale, encode_across(w, h == 1, amax, scale.divisor, signs[h]));
       }
-      const float amax = __uint_as_float(h == 0 ? most << 16 : most & 0xFFFF0000u);
-      const FastScale scale = fast_scale(amax * (outer.s_enc * kSixth), outer.s_dec);
-      store_block(job, c + h, b, scale, encode_across(w, h == 1, amax, scale.encode, signs[h]));
+      to.scale += job.out.scale_stride;
+      to.codes += job.out.code_stride;
+      if (to.decoded != nullptr) to.decoded += job.decoded_stride;
     }
   }
 }
@@ -93,55 +114,65 @@ __device__ void quantize_tile_columns(const QuantizeJob& job, int64_t top, int64
 template <bool kRows, bool kRotated>
 __global__ void __launch_bounds__(kThreads, 4) tile_kernel(Matrix m, QuantizeJob rows, QuantizeJob columns) {
   __shared__ uint4 tile[kTile * kWords / 4];
+  __shared__ LineScale row_scales[kTile], column_scales[kTile];
   auto* words = reinterpret_cast<uint32_t*>(tile);
   const int64_t top = int64_t{blockIdx.y} * kTile, left = int64_t{blockIdx.x} * kTile;
-  load_tile(m, top, left, words);
+  fetch_tile(m, top, left, words);
+  const int line = static_cast<int>(threadIdx.x) % kTile;
+  if (threadIdx.x >= kTile) {
+    column_scales[line] = line_scale(columns, left + line, top == 0);
+  } else if (kRows) {
+    row_scales[line] = line_scale(rows, top + line, left == 0);
+  }
+  wait_for_copies();
   __syncthreads();
-  if (kRows) quantize_tile_rows(m, rows, top, left, words);
-  quantize_tile_columns<kRotated>(columns, top, left, words);
+  if (kRows) quantize_tile_rows(m, rows, top, left, words, row_scales);
+  quantize_tile_columns<kRotated>(columns, top, left, words, column_scales);
 }
 
 // --- amaxes ----------------------------------------------------------------------------------------
 
-constexpr int kAmaxRows = 256;  ///< of a block of threads; 16 threads by vectors of 8 cover 128 columns
+constexpr int kAmaxRows = 128,
+              kAmaxCols = 256;  ///< of a block of threads; a warp reads a row by vectors of 8
 
-/// Where the amaxes of a pass go, or nullptr; one for all (step 0) or one a row or column.
+/// Where the amaxes of a pass go, or nullptr: one a row, one a column, one for all (of either quantization).
 struct Amaxes {
-  unsigned *rows, *columns;
-  int row_step, column_step;
+  unsigned *rows, *columns, *all[2];
 };
 
 __global__ void __launch_bounds__(kThreads) amax_kernel(Matrix m, Amaxes to) {
-  __shared__ uint32_t part[kThreads / 16][kTile / 2];
-  const int lane = static_cast<int>(threadIdx.x) % 16, line = static_cast<int>(threadIdx.x) / 16;
-  const int64_t top = int64_t{blockIdx.y} * kAmaxRows, c = int64_t{blockIdx.x} * kTile + 8 * lane;
+  __shared__ uint32_t part[kThreads / 32][kAmaxCols / 2];
+  const int lane = static_cast<int>(threadIdx.x) % 32, line = static_cast<int>(threadIdx.x) / 32;
+  const int64_t top = int64_t{blockIdx.y} * kAmaxRows, c = int64_t{blockIdx.x} * kAmaxCols + 8 * lane;
   uint32_t most[4] = {};
 #pragma unroll 8
-  for (int i = 0; i < kAmaxRows / 16; ++i) {
-    const int64_t r = top + line + 16 * i;
+  for (int i = 0; i < kAmaxRows / 8; ++i) {
+    const int64_t r = top + line + 8 * i;
     uint4 v = {};
     if (r < m.rows && c < m.cols) v = *reinterpret_cast<const uint4*>(m.x + r * m.stride + c);
     const uint32_t w[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-    for (int k = 0; k < 4; ++k) most[k] = pair_max(most[k], w[k]);
+    for (int k = 0; k < 4; ++k) most[k] = larger(most[k], w[k]);
     if (to.rows == nullptr) continue;
-    uint32_t row = widest(pair_max(w, 4));
-#pragma unroll
-    for (int step = 8; step > 0; step /= 2) row = max(row, __shfl_xor_sync(0xFFFFFFFFu, row, step));
-    if (lane == 0 && r < m.rows) atomicMax(to.rows + r * to.row_step, row);
+    const uint32_t row = __reduce_max_sync(0xFFFFFFFFu, widest(pair_max(w, 4)));
+    if (lane == 0 && r < m.rows) atomicMax(to.rows + r, row);
   }
-  if (to.columns == nullptr) return;
 #pragma unroll
   for (int k = 0; k < 4; ++k) part[line][4 * lane + k] = most[k];
   __syncthreads();
   const int word = static_cast<int>(threadIdx.x);
-  if (word >= kTile / 2) return;
-  uint32_t all = 0;
-  for (int i = 0; i < kThreads / 16; ++i) all = pair_max(all, part[i][word]);
-  const int64_t column = int64_t{blockIdx.x} * kTile + 2 * word;
-  if (column >= m.cols) return;
-  atomicMax(to.columns + column * to.column_step, all << 16);
-  atomicMax(to.columns + (column + 1) * to.column_step, all & 0xFFFF0000u);
+  uint32_t pair = 0;
+  for (int i = 0; i < kThreads / 32 && word < kAmaxCols / 2; ++i) pair = larger(pair, part[i][word]);
+  pair &= 0x7FFF7FFFu;
+  const int64_t column = int64_t{blockIdx.x} * kAmaxCols + 2 * word;
+  if (to.columns != nullptr && word < kAmaxCols / 2 && column < m.cols) {
+    atomicMax(to.columns + column, pair << 16);
+    atomicMax(to.columns + column + 1, pair & 0xFFFF0000u);
+  }
+  const uint32_t all = block_max(widest(pair));
+  for (unsigned* one : to.all) {
+    if (one != nullptr && threadIdx.x == 0) atomicMax(one, all);
+  }
 }
 
 void clear(const QuantizeJob& job, const Exec& exec) {
@@ -152,22 +183,23 @@ void clear(const QuantizeJob& job, const Exec& exec) {
 /// Outer amaxes of both, from one look at x. A rotated operand has amaxes of its own values.
 void both_amaxes(const Matrix& m, const QuantizeJob* rows, const QuantizeJob* columns, const Exec& exec) {
   Amaxes to = {};
-  if (rows != nullptr && rows->domain != Domain::none) {
-    clear(*rows, exec);
-    to.rows = reinterpret_cast<unsigned*>(rows->out.amax);
-    to.row_step = rows->domain == Domain::row ? 1 : 0;
-  }
-  if (columns != nullptr && columns->domain != Domain::none) {
-    if (columns->x.rotated) {
-      nvfp4_amax(*columns, exec);
-    } else {
-      clear(*columns, exec);
-      to.columns = reinterpret_cast<unsigned*>(columns->out.amax);
-      to.column_step = columns->domain == Domain::row ? 1 : 0;
+  bool any = false;
+  for (const QuantizeJob* job : {rows, columns}) {
+    if (job == nullptr || job->domain == Domain::none) continue;
+    if (job->x.rotated) {
+      nvfp4_amax(*job, exec);
+      continue;
     }
+    any = true;
+    clear(*job, exec);
+    unsigned*& place = job->domain == Domain::tensor ? to.all[job == rows ? 0 : 1]
+                       : job == rows                 ? to.rows
+                                                     : to.columns;
+    place = reinterpret_cast<unsigned*>(job->out.amax);
   }
-  if (to.rows == nullptr && to.columns == nullptr) return;
-  const dim3 grid(blocks(static_cast<size_t>(m.cols), kTile), blocks(static_cast<size_t>(m.rows), kAmaxRows));
+  if (!any) return;
+  const dim3 grid(blocks(static_cast<size_t>(m.cols), kAmaxCols),
+                  blocks(static_cast<size_t>(m.rows), kAmaxRows));
   amax_kernel<<<grid, kThreads, 0, stream_of(exec)>>>(m, to);
   check(cudaGetLastError(), "quantize: amaxes");
 }

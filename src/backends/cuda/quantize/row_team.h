@@ -39,9 +39,9 @@ __device__ inline uint32_t load_team(const Team& team, const Source& source, int
   uint32_t most = 0;
 #pragma unroll
   for (int i = 0; i < kBlocks; ++i) {
-    if (team.owns(i)) most = pair_max(most, pair_max(x[i].w, 8));
+    if (team.owns(i)) most = larger(most, pair_max(x[i].w, 8));
   }
-  return widest(most);
+  return widest(most & 0x7FFF7FFFu);
 }
 /// Outer scale, block scales and codes of row r, whose amax is known.
 template <int kBlocks>
@@ -52,10 +52,10 @@ __device__ inline void finish_row(const QuantizeJob& job, const Team& team, int6
     job.out.amax[r] = amax;
     job.out.outer[r] = outer.s_dec;
   }
+  const BlockPlace to = block_place(job, r, team.lane);
 #pragma unroll
   for (int i = 0; i < kBlocks; ++i) {
-    if (team.owns(i))
-      finish_block(job, r, team.lane + i * team.size, x[i], outer.s_enc * kSixth, outer.s_dec);
+    if (team.owns(i)) finish_block(to.at(i * team.size), x[i], outer.s_enc * kSixth, outer.s_dec);
   }
 }
 
@@ -103,10 +103,11 @@ __global__ void __launch_bounds__(kRowCta) given_scale_kernel(QuantizeJob job, S
     }
     const Outer outer = outer_of(job, r);
     if (first == 0) store_outer(job, {r, 0, true}, outer);
+    const BlockPlace to = block_place(job, r, first);
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
       if (first + i * kRowCta < job.out.scale_stride)
-        finish_block(job, r, first + i * kRowCta, x[i], outer.s_enc * kSixth, outer.s_dec);
+        finish_block(to.at(i * kRowCta), x[i], outer.s_enc * kSixth, outer.s_dec);
     }
   }
 }

@@ -30,9 +30,9 @@ __global__ void __launch_bounds__(kAmaxThreads) amax_kernel(const uint4* x, int6
       if (first + i * step < count) v[i] = x[first + i * step];
     }
 #pragma unroll
-    for (int i = 0; i < kVectors; ++i) most = pair_max(most, pair_max(&v[i].x, 4));
+    for (int i = 0; i < kVectors; ++i) most = larger(most, pair_max(&v[i].x, 4));
   }
-  most = block_max(widest(most));
+  most = block_max(widest(most & 0x7FFF7FFFu));
   if (threadIdx.x == 0) atomicMax(amax, most);
 }
 
