@@ -102,6 +102,27 @@ Row norm_row(const QuantSpec& spec, int64_t m, int64_t d) {
           }};
 }
 
+/// The sum of two, its norm and the codes.
+Row add_norm_row(const QuantSpec& spec, int64_t m, int64_t d) {
+  return {fmt::format("add + rmsnorm + quantize {}", to_string(spec)), fmt::format("{}x{}", m, d),
+          "add, norm, then quantize", m * d * 8 + code_bytes(m, d), [=](Memory& memory, int set, Sets& sets) {
+            const AddArgs add = {matrix(memory, m, d, set), matrix(memory, m, d, set + 500),
+                                 matrix(memory, m, d)};
+            NormArgs norm;
+            norm.x = add.y;
+            norm.weight = matrix(memory, 1, d, 1000);
+            norm.eps = 1e-6f;
+            norm.y = matrix(memory, m, d);
+            const QTensor out = codes(memory, spec, m, d);
+            sets.ours.push_back([=](cudaStream_t s) { table().add_norm_quantize({add, norm, out}, on(s)); });
+            sets.theirs.push_back([=](cudaStream_t s) {
+              table().add(add, on(s));
+              table().norm(norm, on(s));
+              table().quantize({norm.y, Orientation::rows, out}, on(s));
+            });
+          }};
+}
+
 Row swiglu_row(const QuantSpec& spec, int64_t m, int64_t f) {
   return {fmt::format("swiglu + quantize {}", to_string(spec)), fmt::format("{}x{}", m, f),
           "swiglu, then quantize", m * f * 6 + code_bytes(m, f), [=](Memory& memory, int set, Sets& sets) {
@@ -146,6 +167,7 @@ std::vector<Row> rows() {
           norm_row(row, 16384, 2560),
           norm_row(row, 16384, 4096),
           norm_row(row, 8192, 8192),
+          add_norm_row(row, 16384, 4096),
           norm_row(none, 16384, 4096),
           swiglu_row(row, 8192, 9728),
           swiglu_row(row, 8192, 8192),

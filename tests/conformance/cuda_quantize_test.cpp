@@ -260,6 +260,29 @@ TEST_P(CudaQuantize, AddNormQuantize) {
   }
 }
 
+/// More pairs of rows than blocks of threads on any device: each takes many, in turn.
+TEST_P(CudaQuantize, NormOfManyRows) {
+  constexpr int64_t kRows = 30001, kCols = 64;
+  for (const test_support::NormCase& norm : test_support::kNorms) {
+    for (const OuterScale outer : {OuterScale::none, OuterScale::row}) {
+      const QuantSpec spec{FormatId::nvfp4, outer};
+      check(fmt::format("{} of many rows", norm.name), [&](Trial& trial) {
+        const TensorView x = trial.space.input("x", DType::bf16, kRows, kCols);
+        const TensorView y = trial.space.output("y", DType::bf16, kRows, kCols);
+        const QTensor out = trial.space.codes("out", spec, kRows, kCols);
+        trial.op.norm_quantize({norm_args(trial, norm, x, y), out}, trial.exec());
+      });
+      check(fmt::format("sum and {} of many rows", norm.name), [&](Trial& trial) {
+        const TensorView a = trial.space.input("a", DType::bf16, kRows, kCols);
+        const TensorView b = trial.space.input("b", DType::bf16, kRows, kCols);
+        const TensorView y = trial.space.output("y", DType::bf16, kRows, kCols);
+        const QTensor out = trial.space.codes("out", spec, kRows, kCols);
+        trial.op.add_norm_quantize({{a, b, a}, norm_args(trial, norm, a, y), out}, trial.exec());
+      });
+    }
+  }
+}
+
 TEST_P(CudaQuantize, SwigluQuantize) {
   sweep([&](const QuantSpec& spec, const Shape& s, Fill fill) {
     check(fmt::format("swiglu_quantize {} {}x{}", to_string(spec), s.rows, s.cols), [&](Trial& trial) {

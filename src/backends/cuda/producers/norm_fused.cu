@@ -4,11 +4,11 @@
 // long and wait for themselves; beside the others' work they cost no time.
 #include <algorithm>
 
-#include "backends/cuda/common/copy_async.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/producers/kernels.h"
 #include "backends/cuda/producers/norm_lanes.h"
 #include "backends/cuda/quantize/row_team.h"
+#include "backends/cuda/sm90/pipeline.h"
 
 namespace minite::cuda {
 namespace {
@@ -17,7 +17,7 @@ constexpr int kRows = 2;                ///< of a block of threads at most: one 
 constexpr int kStages = 3;              ///< on the way, in the chains, at the teams
 constexpr int64_t kPad = 32;            ///< bytes between rows: the chains of the second row meet other banks
 constexpr int kMostThreads = 32 + 512;  ///< the warp of the chains, then the teams
-constexpr int64_t kSharedBytes = 224 * 1024;  ///< of a block of threads at most
+constexpr int64_t kSharedBytes = 110 * 1024;  ///< of a block of threads at most: a multiprocessor holds two
 
 struct FusedNorm {
   const bf16 *x, *b;  ///< b: nullptr, or what is added to x
@@ -37,12 +37,18 @@ struct FusedNorm {
 /// How y follows from x: RMSNorm with a plain weight leaves out what has no effect there.
 enum class Form : uint8_t { plain_rms, general };
 
-/// Starts the copies of a team's row into shared memory; what is added to it lies `apart` vectors behind.
-__device__ void fetch_row(const FusedNorm& job, int64_t r, uint4* row, const Team& team, int apart) {
-  if (r >= job.count) return;
-  for (int v = team.lane; v < 2 * team.per_row; v += team.size) {
-    copy_async(row + v, job.x + r * job.x_stride + 8 * v);
-    if (job.b != nullptr) copy_async(row + apart + v, job.b + r * job.b_stride + 8 * v);
+/// Starts the copies of rows [first, first + job.rows) into a stage, by one thread; what is added to row i
+/// lies `apart` vectors behind it. `arrived` counts their bytes.
+__device__ void fetch_rows(const FusedNorm& job, int64_t first, uint4* stage, int apart,
+                           sm90::Barrier& arrived) {
+  const int64_t left = job.count - first, rows = left < job.rows ? left : job.rows;
+  if (rows <= 0) return;
+  const auto bytes = static_cast<uint32_t>(2 * job.d);
+  arrived.arrive_expecting(static_cast<uint32_t>(rows) * bytes * (job.b == nullptr ? 1 : 2));
+  for (int i = 0; i < rows; ++i) {
+    uint4* row = stage + i * job.pitch;
+    sm90::load_bytes(row, job.x + (first + i) * job.x_stride, bytes, arrived);
+    if (job.b != nullptr) sm90::load_bytes(row + apart, job.b + (first + i) * job.b_stride, bytes, arrived);
   }
 }
 
@@ -131,60 +137,71 @@ __device__ void write_codes(const QuantizeJob& q, const Team& team, int64_t r, c
       q.out.outer[r] = outer.s_dec;
     }
   }
-  const BlockPlace to = block_place(q, r, 0);
+  BlockPlace to = block_place(q, r, team.lane);
+  to.decoded = nullptr;  // nobody can ask for it here
 #pragma unroll 1
-  for (int b = team.lane; b < team.per_row; b += team.size)
-    finish_block(to.at(b), load_words(row + 16 * b), outer.s_enc * kSixth, outer.s_dec);
+  for (int b = team.lane; b < team.per_row; b += team.size) {
+    finish_block(to, load_words(row + 16 * b), outer.s_enc * kSixth, outer.s_dec);
+    to.scale += team.size;
+    to.codes += 8 * team.size;
+  }
 }
 
 template <Form kForm>
 __global__ void __launch_bounds__(kMostThreads, 2) fused_kernel(FusedNorm job, QuantizeJob q) {
   extern __shared__ uint4 shared[];
+  __shared__ sm90::Barrier arrived[kStages];
   __shared__ NormStats stats[2][kRows];
   __shared__ uint32_t part[kRows][32];
   const bool chains = threadIdx.x < 32;
   const int member = static_cast<int>(threadIdx.x) - 32, own = member >= job.team ? 1 : 0;
   const Team team = {member - own * job.team, job.team, job.d / 16};
-  const int apart = job.rows * job.pitch;                // from x to what is added
-  const int stage = (job.b == nullptr ? 1 : 2) * apart;  // of the shared memory
+  const int apart = job.rows * job.pitch;  // from x to what is added
+  const int stage_size = (job.b == nullptr ? 1 : 2) * apart;
   const int64_t step = int64_t{gridDim.x} * job.rows;
-  const auto fetch = [&](int64_t first, uint4* to) {
-    if (!chains) fetch_row(job, first + own, to + own * job.pitch, team, apart);
-    commit_copies();
+  const auto fetch = [&](int64_t first, int stage) {
+    if (threadIdx.x == 0) fetch_rows(job, first, shared + stage * stage_size, apart, arrived[stage]);
   };
-  /// Waits for all copies but the newest, adds, and shows the rows to the whole block.
-  const auto arrive = [&](int64_t first, uint4* at) {
-    wait_for_groups<1>();
-    if (job.b != nullptr) {
-      __syncthreads();
-      for (int b = team.lane; !chains && first + own < job.count && b < team.per_row; b += team.size)
-        add_block(job, first + own, at + own * job.pitch, b, apart);
-    }
+  /// Waits for rows, adds, and shows the sums to the whole block.
+  const auto arrive = [&](int64_t first, int stage, uint32_t parity) {
+    if (first >= job.count) return;
+    arrived[stage].wait(parity);
+    if (job.b == nullptr) return;
+    for (int b = team.lane; !chains && first + own < job.count && b < team.per_row; b += team.size)
+      add_block(job, first + own, shared + stage * stage_size + own * job.pitch, b, apart);
     __syncthreads();
   };
-  uint4 *now = shared, *next = shared + stage, *last = shared + 2 * stage;
+  if (threadIdx.x == 0) {
+    for (sm90::Barrier& each : arrived) each.init(1);
+    sm90::fence_barrier_init();
+  }
+  __syncthreads();
   int64_t first = int64_t{blockIdx.x} * job.rows;
-  fetch(first, now);
-  fetch(first + step, next);
-  arrive(first, now);
-  if (chains) walk_chains(job, first, now, stats[0]);
+  fetch(first, 0);
+  fetch(first + step, 1);
+  arrive(first, 0, 0);
+  if (chains) walk_chains(job, first, shared, stats[0]);
+  sm90::Ring<kStages> now, next, last;
+  next.advance();
+  last.stage = 2;
   for (int turn = 0; first < job.count; first += step, turn ^= 1) {
-    __syncthreads();  // the statistics are there, and nobody reads what the next copies overwrite
-    fetch(first + 2 * step, last);
-    arrive(first + step, next);
+    // What the copies are about to overwrite has been read and written by ordinary instructions.
+    sm90::fence_shared_for_copies();
+    __syncthreads();  // the statistics are there
+    fetch(first + 2 * step, last.stage);
+    arrive(first + step, next.stage, next.parity);
     const int64_t r = first + own;
     if (chains) {
-      walk_chains(job, first + step, next, stats[turn ^ 1]);
+      walk_chains(job, first + step, shared + next.stage * stage_size, stats[turn ^ 1]);
     } else {
-      auto* row = reinterpret_cast<bf16*>(now + own * job.pitch);
+      auto* row = reinterpret_cast<bf16*>(shared + now.stage * stage_size + own * job.pitch);
       uint32_t most = r < job.count ? write_normed<kForm>(job, team, r, row, stats[turn][own]) : 0;
       if (q.domain == Domain::row) most = team_max(team, own, most, part[own]);
       if (q.out.codes != nullptr && r < job.count) write_codes(q, team, r, row, __uint_as_float(most));
     }
-    uint4* const free = now;
-    now = next;
-    next = last;
-    last = free;
+    now.advance();
+    next.advance();
+    last.advance();
   }
 }
 
@@ -236,11 +253,6 @@ FusedNorm fused_job(const NormArgs& args, const AddArgs* add) {
   return job;
 }
 
-/// Blocks of threads that a multiprocessor holds together: 64 registers a thread, 227 KiB of shared memory.
-int64_t together(int64_t threads, int64_t bytes) {
-  return std::max<int64_t>(1, std::min(65536 / (64 * threads), 227 * 1024 / (bytes + 2048)));
-}
-
 template <Form kForm>
 void launch(FusedNorm job, const QuantizeJob& q, const Exec& exec) {
   constexpr int64_t kBlocks = 2;  // of a thread, unless the row has more than its team can have threads
@@ -253,7 +265,11 @@ void launch(FusedNorm job, const QuantizeJob& q, const Exec& exec) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
         "shared memory of norm_quantize");
   const int64_t groups = (job.count + job.rows - 1) / job.rows;
-  const int64_t grid = std::min(groups, device().multiprocessors * together(threads, bytes));
+  int together = 1;  // blocks of threads that a multiprocessor holds
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&together, kernel, static_cast<int>(threads),
+                                                      static_cast<size_t>(bytes)),
+        "norm_quantize");
+  const int64_t grid = std::min<int64_t>(groups, int64_t{device().multiprocessors} * std::max(together, 1));
   kernel<<<static_cast<unsigned>(grid), static_cast<unsigned>(threads), static_cast<size_t>(bytes),
            stream_of(exec)>>>(job, q);
   check(cudaGetLastError(), "norm_quantize");

@@ -22,6 +22,7 @@ __device__ Words8 activate(const Words8& gate, const Words8& up, const Sigmoid& 
 }
 
 struct Swiglu {
+  static constexpr bool kDecoded = false;
   const bf16* x;
   bf16* y;
   int64_t x_stride, y_stride, f;
@@ -37,6 +38,7 @@ struct Swiglu {
 };
 
 struct Permute {
+  static constexpr bool kDecoded = false;
   const bf16* x;
   const int32_t* slot_of;
   bf16* y;

@@ -20,15 +20,21 @@ struct Matrix {
 
 /// Place of word w of row r of the tile. The eight blocks of a column lie 16 rows apart, which is a multiple
 /// of 32 banks: each takes banks of its own by the exclusive or. Vectors of four words stay together.
-__device__ int word_at(int r, int w) { return r * kWords + (w ^ (r / 16 % 8 * 4)); }
+__device__ uint32_t word_at(uint32_t r, uint32_t w) { return r * kWords + (w ^ (r / 16 % 8 * 4)); }
 
-/// Starts the copies of a tile.
+/// Lines of a tile that lie inside, of `count` lines in all.
+__device__ uint32_t inside(int64_t count, int64_t begin) {
+  return static_cast<uint32_t>(count - begin < kTile ? count - begin : kTile);
+}
+
+/// Starts the copies of a tile: 16 threads a row, 16 rows a turn.
 __device__ void fetch_tile(const Matrix& m, int64_t top, int64_t left, uint32_t* tile) {
+  const uint32_t vector = threadIdx.x % 16, first = threadIdx.x / 16, rows = inside(m.rows, top);
+  if (left + 8 * vector >= m.cols) return;
+  const bf16* from = m.x + (top + first) * m.stride + left + 8 * vector;
 #pragma unroll
-  for (int i = 0; i < kTile * kWords / 4 / kThreads; ++i) {
-    const int item = static_cast<int>(threadIdx.x) + i * kThreads, r = item / 16, vector = item % 16;
-    if (top + r >= m.rows || left + 8 * vector >= m.cols) continue;
-    copy_async(tile + word_at(r, 4 * vector), m.x + (top + r) * m.stride + left + 8 * vector);
+  for (uint32_t i = 0; i < kTile / 16; ++i, from += 16 * m.stride) {
+    if (first + 16 * i < rows) copy_async(tile + (first + 16 * i) * kWords + (4 * vector ^ 4 * i), from);
   }
 }
 
@@ -46,13 +52,12 @@ __device__ LineScale line_scale(const QuantizeJob& job, int64_t r, bool at_start
 
 __device__ void quantize_tile_rows(const Matrix& m, const QuantizeJob& job, int64_t top, int64_t left,
                                    const uint32_t* tile, const LineScale* scales) {
-  constexpr int kStep = kThreads / kGroups;  // rows
-  const int b = static_cast<int>(threadIdx.x) % kGroups, first = static_cast<int>(threadIdx.x) / kGroups;
+  constexpr uint32_t kStep = kThreads / kGroups;  // rows
+  const uint32_t b = threadIdx.x % kGroups, first = threadIdx.x / kGroups, rows = inside(m.rows, top);
   if (left + 16 * b >= m.cols) return;
   BlockPlace to = block_place(job, top + first, left / 16 + b);
-  const int rows = static_cast<int>(m.rows - top < kTile ? m.rows - top : kTile);
 #pragma unroll 1
-  for (int row = first; row < rows; row += kStep) {
+  for (uint32_t row = first; row < rows; row += kStep) {
     const uint4 x = *reinterpret_cast<const uint4*>(tile + word_at(row, 8 * b));
     const uint4 y = *reinterpret_cast<const uint4*>(tile + word_at(row, 8 * b + 4));
     finish_block(to, {{x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w}}, scales[row].sixth, scales[row].s_dec);
@@ -78,13 +83,13 @@ __device__ Words8 rotated(const uint32_t* w, bool upper) {
 template <bool kRotated>
 __device__ void quantize_tile_columns(const QuantizeJob& job, int64_t top, int64_t left, const uint32_t* tile,
                                       const LineScale* scales) {
-  constexpr int kStep = kThreads / kGroups;  // words
-  const int group = static_cast<int>(threadIdx.x) % kGroups;
-  const int64_t b = top / 16 + group, left_over = (job.x.rows - left) / 2;
-  if (b * 16 >= job.x.cols) return;
-  const int words = static_cast<int>(left_over < kWords ? left_over : kWords);
+  constexpr uint32_t kStep = kThreads / kGroups;  // words
+  const uint32_t group = threadIdx.x % kGroups, words = inside(job.x.rows, left) / 2;
+  if (top + 16 * group >= job.x.cols) return;
+  uint32_t word = threadIdx.x / kGroups;
+  BlockPlace to = block_place(job, left + 2 * word, top / 16 + group);
 #pragma unroll 1
-  for (int word = static_cast<int>(threadIdx.x) / kGroups; word < words; word += kStep) {
+  for (; word < words; word += kStep) {
     uint32_t w[16];
     const uint32_t* from = tile + word_at(16 * group, word);
 #pragma unroll
@@ -93,21 +98,22 @@ __device__ void quantize_tile_columns(const QuantizeJob& job, int64_t top, int64
     uint2 signs[2];
     signs_across(w, signs[0].x, signs[1].x);
     signs_across(w + 8, signs[0].y, signs[1].y);
-    BlockPlace to = block_place(job, left + 2 * word, b);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const LineScale line = scales[2 * word + h];
+      const BlockPlace here = {to.scale + h * job.out.scale_stride, to.codes + h * job.out.code_stride,
+                               to.decoded == nullptr ? nullptr : to.decoded + h * job.decoded_stride};
       if (kRotated) {
-        finish_block(to, rotated(w, h == 1), line.sixth, line.s_dec);
+        finish_block(here, rotated(w, h == 1), line.sixth, line.s_dec);
       } else {
         const float amax = __uint_as_float(h == 0 ? most << 16 : most & 0xFFFF0000u);
         const FastScale scale = fast_scale(amax * line.sixth, line.s_dec);
-        store_block(to, scale, encode_across(w, h == 1, amax, scale.divisor, signs[h]));
+        store_block(here, scale, encode_across(w, h == 1, amax, scale.divisor, signs[h]));
       }
-      to.scale += job.out.scale_stride;
-      to.codes += job.out.code_stride;
-      if (to.decoded != nullptr) to.decoded += job.decoded_stride;
     }
+    to.scale += 2 * kStep * job.out.scale_stride;
+    to.codes += 2 * kStep * job.out.code_stride;
+    if (to.decoded != nullptr) to.decoded += 2 * kStep * job.decoded_stride;
   }
 }
 

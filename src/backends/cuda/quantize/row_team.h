@@ -4,6 +4,7 @@
 //
 // A Source says where a block of a row comes from: `uint4`-aligned x, or an op computed on the way.
 //   __device__ Words8 operator()(int64_t r, int64_t b) const;
+//   static constexpr bool kDecoded: whether decoded values may be wanted beside the codes
 #include "backends/cuda/common/launch.h"
 #include "backends/cuda/quantize/encode16.h"
 
@@ -44,7 +45,7 @@ __device__ inline uint32_t load_team(const Team& team, const Source& source, int
   return widest(most & 0x7FFF7FFFu);
 }
 /// Outer scale, block scales and codes of row r, whose amax is known.
-template <int kBlocks>
+template <int kBlocks, bool kDecoded>
 __device__ inline void finish_row(const QuantizeJob& job, const Team& team, int64_t r, const Words8* x,
                                   float amax) {
   const Outer outer = outer_scale(amax, job.range);
@@ -52,7 +53,8 @@ __device__ inline void finish_row(const QuantizeJob& job, const Team& team, int6
     job.out.amax[r] = amax;
     job.out.outer[r] = outer.s_dec;
   }
-  const BlockPlace to = block_place(job, r, team.lane);
+  BlockPlace to = block_place(job, r, team.lane);
+  if (!kDecoded) to.decoded = nullptr;
 #pragma unroll
   for (int i = 0; i < kBlocks; ++i) {
     if (team.owns(i)) finish_block(to.at(i * team.size), x[i], outer.s_enc * kSixth, outer.s_dec);
@@ -77,17 +79,20 @@ __global__ void __launch_bounds__(kRowCta) warp_row_kernel(QuantizeJob job, Sour
   const Team team = {static_cast<int>(threadIdx.x % 32), 32, static_cast<int>(job.out.scale_stride)};
   Words8 x[kBlocks];
   const uint32_t most = __reduce_max_sync(0xFFFFFFFFu, load_team<kBlocks>(team, source, r, x));
-  finish_row<kBlocks>(job, team, r, x, __uint_as_float(most));
+  finish_row<kBlocks, Source::kDecoded>(job, team, r, x, __uint_as_float(most));
 }
 /// A block of threads a row.
 template <int kBlocks, class Source>
-__global__ void __launch_bounds__(kTeamLimit) block_row_kernel(QuantizeJob job, Source source) {
+__global__ void __launch_bounds__(kTeamLimit) __maxnreg__(kBlocks == 4   ? 64
+                                                          : kBlocks == 2 ? 48
+                                                                         : 40)
+    block_row_kernel(QuantizeJob job, Source source) {
   const int64_t r = blockIdx.x;
   const Team team = {static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x),
                      static_cast<int>(job.out.scale_stride)};
   Words8 x[kBlocks];
   const uint32_t most = block_max(load_team<kBlocks>(team, source, r, x));
-  finish_row<kBlocks>(job, team, r, x, __uint_as_float(most));
+  finish_row<kBlocks, Source::kDecoded>(job, team, r, x, __uint_as_float(most));
 }
 
 /// Rows without an outer scale, or whose amax is known. Blocks of threads walk a row; rows side by side in
@@ -103,7 +108,8 @@ __global__ void __launch_bounds__(kRowCta) given_scale_kernel(QuantizeJob job, S
     }
     const Outer outer = outer_of(job, r);
     if (first == 0) store_outer(job, {r, 0, true}, outer);
-    const BlockPlace to = block_place(job, r, first);
+    BlockPlace to = block_place(job, r, first);
+    if (!Source::kDecoded) to.decoded = nullptr;
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
       if (first + i * kRowCta < job.out.scale_stride)

@@ -8,7 +8,9 @@
 namespace minite::cuda {
 namespace {
 
+template <bool kWithDecoded>
 struct Copy {
+  static constexpr bool kDecoded = kWithDecoded;
   const bf16* x;
   int64_t stride;
   __device__ Words8 operator()(int64_t r, int64_t b) const { return load_words(x + r * stride + 16 * b); }
@@ -55,9 +57,10 @@ bool rows_fit(const QuantizeArgs& args) {
          vectors_fit(args.out) && (args.decoded.empty() || vectors_fit(args.decoded, 16));
 }
 
-void quantize_rows(const QuantizeArgs& args, const Exec& exec) {
-  QuantizeJob job = quantize_job(args);
-  const Copy source{args.x.as<const bf16>(), args.x.stride};
+namespace {
+
+template <class Source>
+void run(QuantizeJob job, const QuantizeArgs& args, const Source& source, const Exec& exec) {
   if (job.domain == Domain::row && job.out.scale_stride <= kLongestRow)
     return quantize_own_scale(job, source, exec);
   if (job.domain == Domain::tensor && args.x.stride == args.x.cols) {
@@ -72,6 +75,15 @@ void quantize_rows(const QuantizeArgs& args, const Exec& exec) {
     job.out.rows = 1;
   }
   quantize_given_scale(job, source, exec);
+}
+
+}  // namespace
+
+void quantize_rows(const QuantizeArgs& args, const Exec& exec) {
+  const QuantizeJob job = quantize_job(args);
+  const auto* x = args.x.as<const bf16>();
+  if (args.decoded.empty()) return run(job, args, Copy<false>{x, args.x.stride}, exec);
+  run(job, args, Copy<true>{x, args.x.stride}, exec);
 }
 
 }  // namespace minite::cuda
