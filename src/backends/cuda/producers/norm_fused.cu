@@ -4,11 +4,11 @@
 // long and wait for themselves; beside the others' work they cost no time.
 #include <algorithm>
 
+#include "backends/cuda/common/copy_async.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/producers/kernels.h"
 #include "backends/cuda/producers/norm_lanes.h"
 #include "backends/cuda/quantize/row_team.h"
-#include "backends/cuda/sm90/pipeline.h"
 
 namespace minite::cuda {
 namespace {
@@ -37,19 +37,21 @@ struct FusedNorm {
 /// How y follows from x: RMSNorm with a plain weight leaves out what has no effect there.
 enum class Form : uint8_t { plain_rms, general };
 
-/// Starts the copies of rows [first, first + job.rows) into a stage, by one thread; what is added to row i
-/// lies `apart` vectors behind it. `arrived` counts their bytes.
-__device__ void fetch_rows(const FusedNorm& job, int64_t first, uint4* stage, int apart,
-                           sm90::Barrier& arrived) {
-  const int64_t left = job.count - first, rows = left < job.rows ? left : job.rows;
-  if (rows <= 0) return;
-  const auto bytes = static_cast<uint32_t>(2 * job.d);
-  arrived.arrive_expecting(static_cast<uint32_t>(rows) * bytes * (job.b == nullptr ? 1 : 2));
-  for (int i = 0; i < rows; ++i) {
-    uint4* row = stage + i * job.pitch;
-    sm90::load_bytes(row, job.x + (first + i) * job.x_stride, bytes, arrived);
-    if (job.b != nullptr) sm90::load_bytes(row + apart, job.b + (first + i) * job.b_stride, bytes, arrived);
+/// Starts the copies of a row's vectors that a thread of its team owns.
+__device__ void fetch_vectors(const Team& team, const bf16* row, uint4* to) {
+  const auto* from = reinterpret_cast<const uint4*>(row) + team.lane;
+  uint32_t shared = shared_address(to + team.lane);
+  for (int v = team.lane; v < 2 * team.per_row; v += team.size) {
+    copy_async(shared, from);
+    shared += 16 * static_cast<uint32_t>(team.size);
+    from += team.size;
   }
+}
+/// Starts the copies of a team's row; what is added to it lies `apart` vectors behind.
+__device__ void fetch_row(const FusedNorm& job, int64_t r, uint4* row, const Team& team, int apart) {
+  if (r >= job.count) return;
+  fetch_vectors(team, job.x + r * job.x_stride, row);
+  if (job.b != nullptr) fetch_vectors(team, job.b + r * job.b_stride, row + apart);
 }
 
 /// Block b of a row in shared memory with what is added, in its place and to memory.
@@ -150,58 +152,51 @@ __device__ void write_codes(const QuantizeJob& q, const Team& team, int64_t r, c
 template <Form kForm>
 __global__ void __launch_bounds__(kMostThreads, 2) fused_kernel(FusedNorm job, QuantizeJob q) {
   extern __shared__ uint4 shared[];
-  __shared__ sm90::Barrier arrived[kStages];
   __shared__ NormStats stats[2][kRows];
   __shared__ uint32_t part[kRows][32];
   const bool chains = threadIdx.x < 32;
   const int member = static_cast<int>(threadIdx.x) - 32, own = member >= job.team ? 1 : 0;
   const Team team = {member - own * job.team, job.team, job.d / 16};
-  const int apart = job.rows * job.pitch;  // from x to what is added
-  const int stage_size = (job.b == nullptr ? 1 : 2) * apart;
+  const int apart = job.rows * job.pitch;                // from x to what is added
+  const int stage = (job.b == nullptr ? 1 : 2) * apart;  // of the shared memory
   const int64_t step = int64_t{gridDim.x} * job.rows;
-  const auto fetch = [&](int64_t first, int stage) {
-    if (threadIdx.x == 0) fetch_rows(job, first, shared + stage * stage_size, apart, arrived[stage]);
+  const auto fetch = [&](int64_t first, uint4* to) {
+    if (!chains) fetch_row(job, first + own, to + own * job.pitch, team, apart);
+    commit_copies();
   };
-  /// Waits for rows, adds, and shows the sums to the whole block.
-  const auto arrive = [&](int64_t first, int stage, uint32_t parity) {
-    if (first >= job.count) return;
-    arrived[stage].wait(parity);
-    if (job.b == nullptr) return;
-    for (int b = team.lane; !chains && first + own < job.count && b < team.per_row; b += team.size)
-      add_block(job, first + own, shared + stage * stage_size + own * job.pitch, b, apart);
+  /// Waits for all copies but the newest, adds, and shows the rows to the whole block.
+  const auto arrive = [&](int64_t first, uint4* at) {
+    wait_for_groups<1>();
+    if (job.b != nullptr) {
+      __syncthreads();
+      for (int b = team.lane; !chains && first + own < job.count && b < team.per_row; b += team.size)
+        add_block(job, first + own, at + own * job.pitch, b, apart);
+    }
     __syncthreads();
   };
-  if (threadIdx.x == 0) {
-    for (sm90::Barrier& each : arrived) each.init(1);
-    sm90::fence_barrier_init();
-  }
-  __syncthreads();
+  uint4 *now = shared, *next = shared + stage, *last = shared + 2 * stage;
   int64_t first = int64_t{blockIdx.x} * job.rows;
-  fetch(first, 0);
-  fetch(first + step, 1);
-  arrive(first, 0, 0);
-  if (chains) walk_chains(job, first, shared, stats[0]);
-  sm90::Ring<kStages> now, next, last;
-  next.advance();
-  last.stage = 2;
+  fetch(first, now);
+  fetch(first + step, next);
+  arrive(first, now);
+  if (chains) walk_chains(job, first, now, stats[0]);
   for (int turn = 0; first < job.count; first += step, turn ^= 1) {
-    // What the copies are about to overwrite has been read and written by ordinary instructions.
-    sm90::fence_shared_for_copies();
-    __syncthreads();  // the statistics are there
-    fetch(first + 2 * step, last.stage);
-    arrive(first + step, next.stage, next.parity);
+    __syncthreads();  // the statistics are there, and nobody reads what the next copies overwrite
+    fetch(first + 2 * step, last);
+    arrive(first + step, next);
     const int64_t r = first + own;
     if (chains) {
-      walk_chains(job, first + step, shared + next.stage * stage_size, stats[turn ^ 1]);
+      walk_chains(job, first + step, next, stats[turn ^ 1]);
     } else {
-      auto* row = reinterpret_cast<bf16*>(shared + now.stage * stage_size + own * job.pitch);
+      auto* row = reinterpret_cast<bf16*>(now + own * job.pitch);
       uint32_t most = r < job.count ? write_normed<kForm>(job, team, r, row, stats[turn][own]) : 0;
       if (q.domain == Domain::row) most = team_max(team, own, most, part[own]);
       if (q.out.codes != nullptr && r < job.count) write_codes(q, team, r, row, __uint_as_float(most));
     }
-    now.advance();
-    next.advance();
-    last.advance();
+    uint4* const free = now;
+    now = next;
+    next = last;
+    last = free;
   }
 }
 
@@ -255,7 +250,7 @@ FusedNorm fused_job(const NormArgs& args, const AddArgs* add) {
 
 template <Form kForm>
 void launch(FusedNorm job, const QuantizeJob& q, const Exec& exec) {
-  constexpr int64_t kBlocks = 2;  // of a thread, unless the row has more than its team can have threads
+  constexpr int64_t kBlocks = 4;  // of a thread, unless the row has more than its team can have threads
   job.team = static_cast<int>(
       std::min<int64_t>(kMostThreads / kRows, 32 * blocks(static_cast<size_t>(job.d / 16), 32 * kBlocks)));
   const bool add = job.b != nullptr;

@@ -23,6 +23,7 @@ __device__ Words8 activate(const Words8& gate, const Words8& up, const Sigmoid& 
 
 struct Swiglu {
   static constexpr bool kDecoded = false;
+  static constexpr int64_t kPairsUpTo = 2 * kTeamLimit;
   const bf16* x;
   bf16* y;
   int64_t x_stride, y_stride, f;
@@ -39,6 +40,7 @@ struct Swiglu {
 
 struct Permute {
   static constexpr bool kDecoded = false;
+  static constexpr int64_t kPairsUpTo = 2 * kTeamLimit;
   const bf16* x;
   const int32_t* slot_of;
   bf16* y;

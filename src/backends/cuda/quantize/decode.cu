@@ -51,7 +51,7 @@ __device__ float multiplier(const DecodeJob& job, int64_t r, int64_t c) {
   return d * job.q.amax[job.domain == Domain::row ? r : 0] * (1.0f / job.range);
 }
 
-constexpr int kEights = 4;  ///< of a thread of the fast kernel, kThreads apart, in flight together
+constexpr int kEights = 2;  ///< of a thread of the fast kernel, kThreads apart, in flight together
 
 /// NVFP4 to BF16 where codes by 4 bytes and y by 16 fit. Blocks of threads walk a row; rows side by side in
 /// memory come as one.

@@ -5,6 +5,7 @@
 // A Source says where a block of a row comes from: `uint4`-aligned x, or an op computed on the way.
 //   __device__ Words8 operator()(int64_t r, int64_t b) const;
 //   static constexpr bool kDecoded: whether decoded values may be wanted beside the codes
+//   static constexpr int64_t kPairsUpTo: longest row, in blocks, with two blocks a thread instead of four
 #include "backends/cuda/common/launch.h"
 #include "backends/cuda/quantize/encode16.h"
 
@@ -83,9 +84,7 @@ __global__ void __launch_bounds__(kRowCta) warp_row_kernel(QuantizeJob job, Sour
 }
 /// A block of threads a row.
 template <int kBlocks, class Source>
-__global__ void __launch_bounds__(kTeamLimit) __maxnreg__(kBlocks == 4   ? 64
-                                                          : kBlocks == 2 ? 48
-                                                                         : 40)
+__global__ void __launch_bounds__(kTeamLimit) __maxnreg__(32 + 8 * kBlocks)
     block_row_kernel(QuantizeJob job, Source source) {
   const int64_t r = blockIdx.x;
   const Team team = {static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x),
@@ -175,7 +174,7 @@ void quantize_own_scale(const QuantizeJob& job, const Source& source, const Exec
     launch_warp_rows<2>(job, source, stream);
   } else if (one_block_fits_better(per_row)) {
     launch_block_rows<1>(job, source, stream);
-  } else if (per_row <= 2 * kTeamLimit) {
+  } else if (per_row <= Source::kPairsUpTo) {
     launch_block_rows<2>(job, source, stream);
   } else {
     launch_block_rows<4>(job, source, stream);

@@ -50,18 +50,6 @@ __device__ inline void load_box(void* to, const CUtensorMap& map, int x, int y, 
       "l"(&map), "r"(shared_address(&barrier.state)), "r"(x), "r"(y)
       : "memory");
 }
-/// Starts the copy of `bytes` bytes, a multiple of 16 at multiples of 16; `barrier` counts them.
-__device__ inline void load_bytes(void* to, const void* from, uint32_t bytes, Barrier& barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-          shared_address(to)),
-      "l"(from), "r"(bytes), "r"(shared_address(&barrier.state))
-      : "memory");
-}
-/// Orders this thread's accesses of shared memory before copies that a barrier lets start later.
-__device__ inline void fence_shared_for_copies() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
 __device__ inline void prefetch_map(const CUtensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
