@@ -10,7 +10,6 @@
 
 #include "backends/cuda/cuda.h"
 #include "backends/cuda/device.h"
-#include "backends/cuda/quantize/both.h"
 #include "device.h"
 #include "timer.h"
 
@@ -63,9 +62,9 @@ Row both_row(const QuantSpec& by_rows, const QuantSpec& by_columns, int64_t m, i
           fmt::format("{}x{}", m, k), "one way, then the other", m * k * 2 + 2 * code_bytes(m, k),
           [=](Memory& memory, int set, Sets& sets) {
             const TensorView x = matrix(memory, m, k, set);
-            const cuda::BothArgs both = {{x, Orientation::rows, codes(memory, by_rows, m, k)},
-                                         {x, Orientation::columns, codes(memory, by_columns, k, m)}};
-            sets.ours.push_back([=](cudaStream_t s) { cuda::quantize_both(both, on(s)); });
+            const QuantizeBothArgs both = {{x, Orientation::rows, codes(memory, by_rows, m, k)},
+                                           {x, Orientation::columns, codes(memory, by_columns, k, m)}};
+            sets.ours.push_back([=](cudaStream_t s) { table().quantize_both(both, on(s)); });
             sets.theirs.push_back([=](cudaStream_t s) {
               table().quantize(both.rows, on(s));
               table().quantize(both.columns, on(s));

@@ -103,7 +103,7 @@ TEST_P(CudaQuantize, Aligned) {
   }
 }
 
-/// Both ways from one look at x: the codes of two calls.
+/// Both ways from one look at x.
 TEST_P(CudaQuantize, BothWays) {
   const QuantSpec none{FormatId::nvfp4}, row{FormatId::nvfp4, OuterScale::row},
       tensor{FormatId::nvfp4, OuterScale::tensor};
@@ -116,7 +116,7 @@ TEST_P(CudaQuantize, BothWays) {
         check(fmt::format("{} and {} of {}x{}", to_string(by_rows), to_string(by_columns), s.rows, s.cols),
               [&, by_rows = by_rows, by_columns = by_columns](Trial& trial) {
                 const TensorView x = trial.space.input("x", DType::bf16, s.rows, s.cols, fill, 8);
-                const cuda::BothArgs both = {
+                const QuantizeBothArgs both = {
                     {x,
                      Orientation::rows,
                      trial.space.codes("rows", by_rows, s.rows, s.cols),
@@ -129,12 +129,8 @@ TEST_P(CudaQuantize, BothWays) {
                      {},
                      DType::f32,
                      trial.space.output("decoded columns", DType::bf16, s.cols, s.rows, 8)}};
-                if (trial.op.memory != nullptr) {
-                  ASSERT_TRUE(cuda::both_fit(both));
-                  return cuda::quantize_both(both, trial.exec());
-                }
-                trial.op.quantize(both.rows, trial.exec());
-                trial.op.quantize(both.columns, trial.exec());
+                ASSERT_TRUE(cuda::both_fit(both)) << "the fast kernel is meant";
+                trial.op.quantize_both(both, trial.exec());
               });
       }
     }

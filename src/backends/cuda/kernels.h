@@ -7,6 +7,7 @@ namespace minite::cuda {
 
 Support supports_quantize(const QuantSpec& spec);
 void quantize(const QuantizeArgs&, const Exec&);
+void quantize_both(const QuantizeBothArgs&, const Exec&);
 void dequantize(const DequantizeArgs&, const Exec&);
 void transpose_codes(const TransposeCodesArgs&, const Exec&);
 

@@ -34,9 +34,17 @@ void quantize(const QuantizeArgs& args, const Exec& exec) {
   const QuantizeJob job = quantize_job(args);
   if (spec.format != FormatId::nvfp4) return mx_quantize(job, spec, exec);
   if (rows_fit(args)) return quantize_rows(args, exec);
-  if (args.along == Orientation::columns && both_fit({{}, args})) return quantize_both({{}, args}, exec);
+  if (args.along == Orientation::columns && both_fit({{}, args})) return quantize_tiles({{}, args}, exec);
   nvfp4_amax(job, exec);
   nvfp4_quantize(job, exec);
+}
+
+void quantize_both(const QuantizeBothArgs& args, const Exec& exec) {
+  require_kernel("quantize_both", args.rows.out.spec);
+  require_kernel("quantize_both", args.columns.out.spec);
+  if (args.rows.x.size() > 0 && both_fit(args)) return quantize_tiles(args, exec);
+  quantize(args.rows, exec);
+  quantize(args.columns, exec);
 }
 
 void dequantize(const DequantizeArgs& args, const Exec& exec) {

@@ -22,6 +22,7 @@ constexpr OpTable kTable = {
     .gemm = gemm,
     .gemms = gemms,
     .quantize = quantize,
+    .quantize_both = quantize_both,
     .dequantize = dequantize,
     .transpose_codes = transpose_codes,
     .norm = norm,

@@ -220,13 +220,13 @@ bool plain(const QuantizeArgs& args) {
 
 }  // namespace
 
-bool both_fit(const BothArgs& args) {
+bool both_fit(const QuantizeBothArgs& args) {
   const TensorView& x = args.columns.x;
   return x.dtype == DType::bf16 && vectors_fit(x, 16) && x.rows % 16 == 0 && plain(args.columns) &&
          (args.rows.out.empty() || plain(args.rows));
 }
 
-void quantize_both(const BothArgs& args, const Exec& exec) {
+void quantize_tiles(const QuantizeBothArgs& args, const Exec& exec) {
   const TensorView& x = args.columns.x;
   const Matrix m = {x.as<const bf16>(), x.stride, x.rows, x.cols};
   const bool with_rows = !args.rows.out.empty();

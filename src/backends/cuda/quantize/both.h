@@ -5,15 +5,10 @@
 
 namespace minite::cuda {
 
-/// Two quantizations of one x: `rows` reads it as it is, `columns` transposed. An empty `out` leaves one
-/// away.
-struct BothArgs {
-  QuantizeArgs rows, columns;
-};
 /// BF16 in whole blocks of rows and of columns on 16-byte boundaries, nearest, blocks of a row; columns may
 /// be rotated.
-[[nodiscard]] bool both_fit(const BothArgs& args);
-/// Two launches with outer scales (amaxes, then codes), else one.
-void quantize_both(const BothArgs& args, const Exec& exec);
+[[nodiscard]] bool both_fit(const QuantizeBothArgs& args);
+/// Two launches with outer scales (amaxes, then codes), else one. An empty args.rows.out leaves rows away.
+void quantize_tiles(const QuantizeBothArgs& args, const Exec& exec);
 
 }  // namespace minite::cuda
