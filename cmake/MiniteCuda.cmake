@@ -37,6 +37,9 @@ function(minite_cuda_room)
   set_target_properties(minite_cuda_${R_NAME} PROPERTIES
     CUDA_ARCHITECTURES "${R_ARCHITECTURES}" CUDA_RUNTIME_LIBRARY Static POSITION_INDEPENDENT_CODE ON)
   target_include_directories(minite_cuda_${R_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  # The shared formulas of core/math.h and formats/ become device functions.
+  target_compile_definitions(minite_cuda_${R_NAME} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CUDA>:MINITE_INLINE=__host__ __device__ __forceinline__>")
   target_compile_options(minite_cuda_${R_NAME} PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:--std=c++20 --fmad=false --expt-relaxed-constexpr
       -Xcompiler=-ffp-contract=off,-fno-fast-math,-Wall>)

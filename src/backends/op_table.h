@@ -59,6 +59,7 @@ struct OpTable {
   /// Independent products of one N and one pair of formats; scratch of the largest serves all.
   void (*gemms)(std::span<const GemmArgs>, const Exec&);
   void (*quantize)(const QuantizeArgs&, const Exec&);
+  void (*quantize_both)(const QuantizeBothArgs&, const Exec&);
   void (*dequantize)(const DequantizeArgs&, const Exec&);
   void (*transpose_codes)(const TransposeCodesArgs&, const Exec&);
   void (*norm)(const NormArgs&, const Exec&);

@@ -52,6 +52,7 @@ std::string describe(const GemmArgs& g) {
 std::string describe(const QuantizeArgs& q) {
   return fmt::format("{}x{} {}", q.out.rows, q.out.cols, to_string(q.out.spec));
 }
+std::string describe(const QuantizeBothArgs& q) { return describe(q.rows) + ", " + describe(q.columns); }
 std::string describe(std::span<const GemmArgs> products) {
   int64_t rows = 0;
   for (const GemmArgs& g : products) rows += g.y.rows;
@@ -75,6 +76,7 @@ std::string_view kernel(std::span<const GemmArgs> products) {
   return products.empty() ? std::string_view() : kernel(products.front());
 }
 std::string_view kernel(const QuantizeArgs& q) { return state.inner->supports_quantize(q.out.spec).kernel; }
+std::string_view kernel(const QuantizeBothArgs& q) { return kernel(q.rows); }
 std::string_view kernel(const DequantizeArgs& q) { return state.inner->supports_quantize(q.q.spec).kernel; }
 
 /// Ends the span when the op ends or throws.
@@ -112,7 +114,7 @@ void record(OpTable& table, std::string_view name, SpanKind kind) {
   table.*kMember = Recorded<kMember>::run;
 }
 
-constexpr size_t kOps = 33;  ///< that record_all() wraps
+constexpr size_t kOps = 34;  ///< that record_all() wraps
 static_assert(sizeof(OpTable) == sizeof(std::string_view) + (6 + kOps) * sizeof(void*),
               "an op was added: give it a line in record_all()");
 
@@ -122,6 +124,7 @@ void record_all(OpTable& t) {
   record<&T::gemm>(t, "gemm", compute);
   record<&T::gemms>(t, "gemms", compute);
   record<&T::quantize>(t, "quantize", preparation);
+  record<&T::quantize_both>(t, "quantize_both", preparation);
   record<&T::dequantize>(t, "dequantize", preparation);
   record<&T::transpose_codes>(t, "transpose_codes", preparation);
   record<&T::norm>(t, "norm", compute);

@@ -8,9 +8,9 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-
+#ifndef MINITE_INLINE  // device code comes with its own: cmake/MiniteCuda.cmake
 #define MINITE_INLINE [[gnu::always_inline]] inline
-
+#endif
 namespace minite::math {
 
 // --- the primitives of a scalar --------------------------------------------------------------------

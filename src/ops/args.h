@@ -74,6 +74,12 @@ struct QuantizeArgs {
   TensorView decoded = {};
 };
 
+/// One x along its rows and along its columns, from one look at it where a backend can: the bytes of two
+/// calls. `rows` and `columns` name the same x.
+struct QuantizeBothArgs {
+  QuantizeArgs rows, columns;
+};
+
 /// Which scales a decoded code is multiplied with.
 enum class Multiplier : uint8_t {
   all,    ///< block scale and outer scale, in the convention's order

@@ -18,6 +18,18 @@ void check_source(std::string_view op, const TensorView& x) {
           dtype_name(x.dtype));
 }
 
+void check_quantize(const QuantizeArgs& args) {
+  check_source("quantize", args.x);
+  const bool rows = args.along == Orientation::rows;
+  const QuantSpec& spec = args.out.spec;
+  require(!rows || spec.rotation == Rotation::none,
+          "quantize: {} rotates tokens, so x must be read by columns", to_string(spec));
+  check_quantized("quantize", args.out, rows ? args.x.rows : args.x.cols,
+                  spec.stored_cols(rows ? args.x.cols : args.x.rows));
+  if (!args.decoded.empty())
+    check_shape("quantize", "decoded", args.decoded, args.out.rows, args.out.cols, DType::bf16);
+}
+
 void check_operand(std::string_view name, const Operand& x, FormatId planned, int64_t depth) {
   require(x.format() == planned || !x.quantized(), "qgemm: {} is {}, planned for {}", name,
           format(x.format()).name, format(planned).name);
@@ -44,16 +56,20 @@ void check_epilogue(const GemmProblem& planned, const GemmArgs& args) {
 }  // namespace
 
 void quantize(const Context& ctx, const QuantizeArgs& args) {
-  check_source("quantize", args.x);
-  const bool rows = args.along == Orientation::rows;
-  const QuantSpec& spec = args.out.spec;
-  require(!rows || spec.rotation == Rotation::none,
-          "quantize: {} rotates tokens, so x must be read by columns", to_string(spec));
-  check_quantized("quantize", args.out, rows ? args.x.rows : args.x.cols,
-                  spec.stored_cols(rows ? args.x.cols : args.x.rows));
-  if (!args.decoded.empty())
-    check_shape("quantize", "decoded", args.decoded, args.out.rows, args.out.cols, DType::bf16);
+  check_quantize(args);
   ctx.table->quantize(args, ctx.exec());
+}
+
+void quantize_both(const Context& ctx, const QuantizeBothArgs& args) {
+  check_quantize(args.rows);
+  check_quantize(args.columns);
+  const TensorView &x = args.rows.x, &y = args.columns.x;
+  require(args.rows.along == Orientation::rows && args.columns.along == Orientation::columns,
+          "quantize_both: the first goes along rows, the second along columns");
+  require(
+      x.data == y.data && x.rows == y.rows && x.cols == y.cols && x.stride == y.stride && x.dtype == y.dtype,
+      "quantize_both: {} along rows and {} along columns are not the same tensor", shape(x), shape(y));
+  ctx.table->quantize_both(args, ctx.exec());
 }
 
 void dequantize(const Context& ctx, const DequantizeArgs& args) {

@@ -7,6 +7,7 @@
 namespace minite::ops {
 
 void quantize(const Context& ctx, const QuantizeArgs& args);
+void quantize_both(const Context& ctx, const QuantizeBothArgs& args);
 void dequantize(const Context& ctx, const DequantizeArgs& args);
 void transpose_codes(const Context& ctx, const TransposeCodesArgs& args);
 /// Runs `plan` on `args`; the operands must have the formats and sizes that were planned.

@@ -263,7 +263,9 @@ void run_groups(Trial& trial, const Product& p, int64_t n, int64_t k) {
   }
   const TensorView y = trial.space.output("y", DType::bf16, groups.total(), n);
   const TensorView each = trial.space.output("each", DType::bf16, groups.total(), n);
-  const GemmPlan plan = plan_gemm(trial.op, {p.a.format, p.b.format, DType::bf16, n, k}, Policy{}, "test");
+  const GemmPlan plan =
+      plan_gemm(trial.op, {p.a.format, p.b.format, DType::bf16, n, k, Epilogue::minite, SumOrder::canonical},
+                Policy{}, "test");
   const Context ctx = context(trial, plan, groups.total());
   ops::group_gemm(ctx, plan, {a, groups, b, y});
   for (int64_t g = 0; g < groups.count(); ++g) {
@@ -272,6 +274,7 @@ void run_groups(Trial& trial, const Product& p, int64_t n, int64_t k) {
                                        : Operand::of(a.dense.slice_rows(begin, rows));
     ops::gemm(ctx, plan, {part, b[static_cast<size_t>(g)], {}, each.slice_rows(begin, rows)});
   }
+  if (trial.op.memory != nullptr) trial.op.memory->synchronize(nullptr);
   ASSERT_EQ(std::memcmp(y.data, each.data, static_cast<size_t>(y.size()) * 2), 0);
 }
 
@@ -307,8 +310,9 @@ TEST_P(Moe, GroupWgradBlocksStartAtTheGroup) {
         return all;
       };
       const auto a = operands("dy codes", dy), b = operands("x codes", x);
-      const GemmPlan plan =
-          plan_gemm(trial.op, {spec.format, spec.format, DType::f32, kK, 201}, Policy{}, "test");
+      const GemmPlan plan = plan_gemm(
+          trial.op, {spec.format, spec.format, DType::f32, kK, 201, Epilogue::minite, SumOrder::canonical},
+          Policy{}, "test");
       ops::group_wgrad(context(trial, plan, kN), plan, {a, b, dw});
     });
   }

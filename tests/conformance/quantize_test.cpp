@@ -115,6 +115,30 @@ TEST_P(Quantize, Shapes) {
   }
 }
 
+/// The bytes of two calls, each with what it may have.
+TEST_P(Quantize, BothWays) {
+  for (const QuantSpec& by_columns : kSpecs) {
+    QuantSpec by_rows = by_columns;
+    by_rows.rotation = Rotation::none;
+    for (const Shape& shape : {Shape{7, 17}, {33, 257}, {70, 130}}) {
+      check(fmt::format("both ways {} {}x{}", to_string(by_columns), shape.rows, shape.cols),
+            [&](Trial& trial) {
+              const TensorView x = trial.space.input("x", DType::bf16, shape.rows, shape.cols, Fill::wide, 3);
+              const QuantizeArgs rows = {
+                  x, Orientation::rows, trial.space.codes("rows", by_rows, shape.rows, shape.cols), {1, 2}};
+              const QuantizeArgs columns = {
+                  x,
+                  Orientation::columns,
+                  trial.space.codes("columns", by_columns, shape.cols, by_columns.stored_cols(shape.rows)),
+                  {3, 4}};
+              if (&trial.op != &ref::table()) return trial.op.quantize_both({rows, columns}, trial.exec());
+              trial.op.quantize(rows, trial.exec());
+              trial.op.quantize(columns, trial.exec());
+            });
+    }
+  }
+}
+
 /// Every BF16 pattern, element i * step mod 2^16 in row-major order: step 1 keeps equal magnitudes together,
 /// a large odd step mixes them.
 TensorView all_patterns(Trial& trial, uint32_t step, int64_t cols, bool with_nan) {

@@ -24,6 +24,9 @@ struct Encoded {
 /// Philox words of the counters 0 .. count-1 (low half; the high half is 1) under `key`.
 [[nodiscard]] std::vector<std::array<uint32_t, 4>> philox(uint64_t key, uint64_t count);
 
+/// How many x in [2^-126, 2^126] have another fl(1 / x) by quick_reciprocal() than by division.
+[[nodiscard]] uint32_t reciprocal_differences();
+
 namespace sm90 {
 /// E4M3 bytes by the processor's own instruction, cvt.rn.satfinite.e4m3x2.f32.
 [[nodiscard]] std::vector<uint8_t> convert_e4m3(std::span<const float> values);

@@ -7,6 +7,7 @@ namespace minite::cuda {
 
 Support supports_quantize(const QuantSpec& spec);
 void quantize(const QuantizeArgs&, const Exec&);
+void quantize_both(const QuantizeBothArgs&, const Exec&);
 void dequantize(const DequantizeArgs&, const Exec&);
 void transpose_codes(const TransposeCodesArgs&, const Exec&);
 
@@ -15,6 +16,10 @@ int64_t gemm_scratch(const GemmProblem& problem, int64_t m, int threads);
 void gemm(const GemmArgs&, const Exec&);
 void gemms(std::span<const GemmArgs>, const Exec&);
 
+void norm(const NormArgs&, const Exec&);
+void swiglu(const SwigluArgs&, const Exec&);
+void add(const AddArgs&, const Exec&);
+void permute(const PermuteArgs&, const Exec&);
 void norm_quantize(const NormQuantizeArgs&, const Exec&);
 void swiglu_quantize(const SwigluQuantizeArgs&, const Exec&);
 void add_norm_quantize(const AddNormQuantizeArgs&, const Exec&);

@@ -1,24 +1,64 @@
-// Which kernel quantizes, and its arguments.
+// Which kernel quantizes, and its arguments. A call is refused before anything is launched.
 #include "backends/cuda/error.h"
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/quantize/both.h"
+#include "backends/cuda/quantize/kernels.h"
+#include "core/fail.h"
 
 namespace minite::cuda {
-
 namespace {
-constexpr std::string_view kNone = "no kernel yet; use ref or simd for it";
+
+void require_kernel(std::string_view op, const QuantSpec& spec) {
+  if (const std::string problem = quantize_problem(spec); !problem.empty()) refuse(op, problem);
 }
 
-Support supports_quantize(const QuantSpec&) { return {false, {}, {}, false, std::string(kNone)}; }
-void quantize(const QuantizeArgs&, const Exec&) { refuse("quantize", kNone); }
-void decode_blocks(const QTensor& q, const TensorView& y, const Exec& exec);
-void dequantize(const DequantizeArgs& args, const Exec& exec) {
-  if (args.multiplier == Multiplier::all || args.y.dtype != DType::bf16) refuse("dequantize", kNone);
-  decode_blocks(args.q, args.y, exec);
+}  // namespace
+
+uint32_t item_count(const char* op, int64_t count) {
+  constexpr int64_t kMost = (int64_t{1} << 32) - (1 << 16);
+  if (count > kMost) refuse(op, fmt::format("{} threads are needed, a launch has at most {}", count, kMost));
+  return static_cast<uint32_t>(count);
 }
-void transpose_codes(const TransposeCodesArgs&, const Exec&) { refuse("transpose_codes", kNone); }
-void norm_quantize(const NormQuantizeArgs&, const Exec&) { refuse("norm_quantize", kNone); }
-void swiglu_quantize(const SwigluQuantizeArgs&, const Exec&) { refuse("swiglu_quantize", kNone); }
-void add_norm_quantize(const AddNormQuantizeArgs&, const Exec&) { refuse("add_norm_quantize", kNone); }
-void permute_quantize(const PermuteQuantizeArgs&, const Exec&) { refuse("permute_quantize", kNone); }
+
+Support supports_quantize(const QuantSpec& spec) {
+  std::string problem = quantize_problem(spec);
+  if (!problem.empty()) return {false, {}, {}, false, std::move(problem)};
+  const bool nvfp4 = spec.format == FormatId::nvfp4;
+  return {true, nvfp4 ? "cuda_nvfp4_te" : "cuda_mx_block32", {}, true, {}};
+}
+
+void quantize(const QuantizeArgs& args, const Exec& exec) {
+  const QuantSpec& spec = args.out.spec;
+  require_kernel("quantize", spec);
+  if (args.out.rows * args.out.cols == 0) return;
+  const QuantizeJob job = quantize_job(args);
+  if (spec.format != FormatId::nvfp4) return mx_quantize(job, spec, exec);
+  if (rows_fit(args)) return quantize_rows(args, exec);
+  if (args.along == Orientation::columns && both_fit({{}, args})) return quantize_tiles({{}, args}, exec);
+  nvfp4_amax(job, exec);
+  nvfp4_quantize(job, exec);
+}
+
+void quantize_both(const QuantizeBothArgs& args, const Exec& exec) {
+  require_kernel("quantize_both", args.rows.out.spec);
+  require_kernel("quantize_both", args.columns.out.spec);
+  if (args.rows.x.size() > 0 && both_fit(args)) return quantize_tiles(args, exec);
+  quantize(args.rows, exec);
+  quantize(args.columns, exec);
+}
+
+void dequantize(const DequantizeArgs& args, const Exec& exec) {
+  // Block scales alone mean the same under every convention that stores them alike: all but ggml.
+  QuantSpec spec = args.q.spec;
+  if (args.multiplier == Multiplier::block && spec.convention != Convention::ggml)
+    spec.convention = Convention::te;
+  require_kernel("dequantize", spec);
+  if (args.q.rows * args.q.cols > 0) decode(args, exec);
+}
+
+void transpose_codes(const TransposeCodesArgs& args, const Exec& exec) {
+  require_kernel("transpose_codes", args.q.spec);
+  if (args.q.rows * args.q.cols > 0) transpose(args, exec);
+}
 
 }  // namespace minite::cuda

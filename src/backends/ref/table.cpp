@@ -55,6 +55,7 @@ constexpr OpTable kTable = {
     .gemm = [](const GemmArgs& args, const Exec&) { gemm(args); },
     .gemms = [](std::span<const GemmArgs> products, const Exec&) { for (const GemmArgs& each : products) gemm(each); },
     .quantize = [](const QuantizeArgs& args, const Exec&) { quantize(args); },
+    .quantize_both = [](const QuantizeBothArgs& args, const Exec&) { quantize(args.rows); quantize(args.columns); },
     .dequantize = [](const DequantizeArgs& args, const Exec&) { dequantize(args); },
     .transpose_codes = [](const TransposeCodesArgs& args, const Exec&) { transpose_codes(args); },
     .norm = MINITE_TYPED(norm, NormArgs, x),

@@ -18,6 +18,11 @@ const OpTable& table() {
       .gemm = gemm,
       .gemms = gemms,
       .quantize = quantize,
+      .quantize_both =
+          [](const QuantizeBothArgs& args, const Exec& exec) {
+            quantize(args.rows, exec);
+            quantize(args.columns, exec);
+          },
       .dequantize = dequantize,
       .transpose_codes = transpose_codes,
       .norm = norm,

@@ -1,0 +1,23 @@
+#pragma once
+// Launchers of the quantization kernels; host code chooses among them (quantize.cpp).
+#include "backends/cuda/quantize/job.h"
+#include "backends/op_table.h"
+
+namespace minite::cuda {
+
+/// Threads of a launch with one for each of `count` items; throws unsupported past 2^32 - 2^16 of them.
+[[nodiscard]] uint32_t item_count(const char* op, int64_t count);
+
+/// Outer amaxes into out.amax; nothing without outer scales.
+void nvfp4_amax(const QuantizeJob& job, const Exec& exec);
+/// Everything else, with the amaxes at hand.
+void nvfp4_quantize(const QuantizeJob& job, const Exec& exec);
+/// Whether the fast path along rows takes a call, and that path, amaxes included.
+[[nodiscard]] bool rows_fit(const QuantizeArgs& args);
+void quantize_rows(const QuantizeArgs& args, const Exec& exec);
+void mx_quantize(const QuantizeJob& job, const QuantSpec& spec, const Exec& exec);
+
+void decode(const DequantizeArgs& args, const Exec& exec);
+void transpose(const TransposeCodesArgs& args, const Exec& exec);
+
+}  // namespace minite::cuda

@@ -1,0 +1,103 @@
+#pragma once
+// NVFP4 under convention te on the device: the formulas of backends/ref/quantize.h, operation by operation.
+// For .cu files only.
+#include "backends/cuda/quantize/load.h"
+#include "core/philox.h"
+
+namespace minite::cuda {
+
+inline constexpr float kFloatMax = 3.40282346638528859812e+38f;
+inline constexpr float kSixth = 0x1.555556p-3f;  // fl(1/6)
+
+/// The outer scale of one domain.
+struct Outer {
+  float s_enc, s_dec, amax;
+};
+__device__ inline float clamp_finite(float x) { return x > kFloatMax ? kFloatMax : x; }
+__device__ inline Outer outer_scale(float amax, float range) {
+  const float s = clamp_finite(range / amax);
+  const float s_enc = amax == 0.0f || s == 0.0f ? 1.0f : s;
+  return {s_enc, 1.0f / s_enc, amax};
+}
+/// Of row r, whose amax a kernel before has written; 1 without an outer scale.
+__device__ inline Outer outer_of(const QuantizeJob& job, int64_t r) {
+  if (job.domain == Domain::none) return {1.0f, 1.0f, 0.0f};
+  return outer_scale(job.out.amax[job.domain == Domain::row ? r : 0], job.range);
+}
+/// Stores the multiplier once for each domain: by the thread of its first block.
+__device__ inline void store_outer(const QuantizeJob& job, const Place& at, const Outer& outer) {
+  if (job.domain == Domain::none || at.b != 0 || (job.domain == Domain::tensor && at.r != 0)) return;
+  job.out.outer[at.r] = outer.s_dec;
+}
+
+/// A block's scale byte and the factor of its elements.
+struct Scale {
+  uint8_t byte;
+  float encode;
+};
+__device__ inline Scale scale_of(float t, const Outer& outer) {
+  const uint8_t d = E4M3::encode(clamp_finite(t));
+  return {d, clamp_finite(1.0f / (E4M3::decode(d) * outer.s_dec))};
+}
+
+/// Error of a 4over6 candidate on 16 elements, in order.
+__device__ inline float candidate_error(const float* x, const Scale& scale, const Outer& outer,
+                                        const QuantizeJob& job) {
+  const float d = E4M3::decode(scale.byte);
+  float error = 0;
+#pragma unroll
+  for (int i = 0; i < 16; ++i) {
+    float v = E2M1::decode(E2M1::encode(x[i] * scale.encode)) * d;
+    if (job.domain != Domain::none) v = v * outer.amax / job.range;
+    const float difference = v - x[i];
+    error = error + (job.search == ScaleSearch::four_six_mae ? fabsf(difference) : difference * difference);
+  }
+  return error;
+}
+
+/// The 4over6 choice. In a tile the errors are those of its rows as x has them, folded 8, 4, 2, 1 over the 16
+/// lanes that own it (a + b and b + a have the same bits).
+__device__ inline Scale search_scale(const QuantizeJob& job, const Place& at, const float* v, float amax,
+                                     const Outer& outer) {
+  const float base = amax / 6.0f * outer.s_enc;
+  const Scale six = scale_of(base, outer), four = scale_of(1.5f * base, outer);
+  float rows[16];
+  const float* x = v;
+  int64_t row = at.r, end = job.x.rows;
+  if (job.tile && job.x.columns) {
+    DeviceSource plain = job.x;  // x itself: its row of the tile in place of the column
+    plain.columns = false;
+    plain.rows = end = job.x.cols;
+    plain.cols = job.x.rows;
+    row = at.b * 16 + at.r % 16;
+    load_block<16>(plain, row, at.r / 16 * 16, rows);
+    x = rows;
+  }
+  float e6 = candidate_error(x, six, outer, job), e4 = candidate_error(x, four, outer, job);
+  if (job.tile) {
+    if (row >= end) e6 = e4 = 0.0f;
+#pragma unroll
+    for (int lane = 8; lane > 0; lane /= 2) {
+      e6 = e6 + __shfl_xor_sync(0xFFFFFFFFu, e6, lane);
+      e4 = e4 + __shfl_xor_sync(0xFFFFFFFFu, e4, lane);
+    }
+  }
+  return e4 < e6 ? four : six;
+}
+
+/// Codes of 16 elements.
+__device__ inline void encode_block(const QuantizeJob& job, const Place& at, const float* v, float factor,
+                                    uint8_t* code) {
+  if (!job.stochastic) {
+#pragma unroll
+    for (int i = 0; i < 16; ++i) code[i] = E2M1::encode(v[i] * factor);
+    return;
+  }
+  const auto counter = static_cast<uint64_t>(at.r * job.out.scale_stride + at.b);
+  const std::array<uint32_t, 4> noise = Philox::generate(job.seed, counter, job.stream);
+#pragma unroll
+  for (int i = 0; i < 16; ++i)
+    code[i] = E2M1::encode_stochastic(v[i] * factor, noise[i / 4] >> (8 * (i % 4)) & 0xFFu);
+}
+
+}  // namespace minite::cuda
