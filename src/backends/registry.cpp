@@ -11,7 +11,7 @@ const std::vector<Backend>& backends() {
   static const std::vector<Backend> list = {
       cuda::backend(),
       simd::backend(),
-      {"ref", &ref::table(), {}},
+      {"ref", &ref::table(), {}, &ref::table()},
   };
   return list;
 }

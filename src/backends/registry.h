@@ -13,7 +13,9 @@ namespace minite {
 struct Backend {
   std::string_view name;  ///< "simd", "ref"
   const OpTable* table;   ///< nullptr when it cannot run here
-  std::string reason;     ///< why it cannot, one sentence
+  std::string reason;     ///< why it cannot, or what it will use; one sentence
+  const OpTable* built =
+      nullptr;  ///< what this build holds, whether or not it can run here; to be asked, not run
 };
 
 /// All backends, best first.

@@ -8,9 +8,11 @@
 #include <memory>
 #include <optional>
 
+#include "backends/registry.h"
 #include "backends/status.h"
 #include "cli/output.h"
 #include "cli/recipe_json.h"
+#include "cli/recipe_kernels.h"
 #include "cli/verb.h"
 #include "core/text_file.h"
 #include "minite/model.h"
@@ -89,6 +91,14 @@ std::vector<ResolvedLinear> resolve_model(const Options& options) {
   return resolve(options.recipe, rules, linear_modules(config), static_cast<int>(config.num_hidden_layers));
 }
 
+/// The backend of this name if this build holds its kernels, else nullptr.
+const Backend* built_backend(std::string_view name) {
+  for (const Backend& backend : backends()) {
+    if (backend.name == name && backend.built != nullptr) return &backend;
+  }
+  return nullptr;
+}
+
 int run(const Options& options) {
   const RecipeDescription description = describe(get_recipe(options.recipe));
   std::optional<BackendStatus> backend;
@@ -101,6 +111,8 @@ int run(const Options& options) {
     if (backend) {
       document["backend"] = {
           {"name", backend->name}, {"available", backend->available}, {"reason", backend->reason}};
+      if (const Backend* built = built_backend(backend->name))
+        document["backend"]["kernels"] = kernels_json(get_recipe(options.recipe), *built);
     }
     if (layers) document["model"] = to_json(std::span<const ResolvedLinear>(*layers));
     print_json(document);
@@ -110,6 +122,8 @@ int run(const Options& options) {
   if (backend) {
     text += fmt::format("backend             {}: {}; {}\n", backend->name,
                         backend->available ? "available" : "not available", backend->reason);
+    if (const Backend* built = built_backend(backend->name))
+      text += kernels_text(get_recipe(options.recipe), *built);
   }
   if (layers) text += "\n" + layers_text(*layers);
   print(text);
@@ -123,7 +137,8 @@ std::function<int()> add_describe(CLI::App& app) {
   app.add_option("recipe", options->recipe, "a name from `minite recipes`")->required();
   CLI::Option* model = app.add_option("--model", options->model, "config.json, or the folder that holds it");
   app.add_option("--rules", options->rules, "YAML rule file: other recipes for some layers")->needs(model);
-  app.add_option("--backend", options->backend, "also say whether this backend can run here");
+  app.add_option("--backend", options->backend,
+                 "also say whether this backend can run here, and the kernel of each product");
   add_json_flag(app, options->style);
   return [options] { return run(*options); };
 }

@@ -2,10 +2,13 @@
 #include <fmt/format.h>
 #include <gnu/libc-version.h>
 
+#include <map>
 #include <memory>
 
+#include "backends/registry.h"
 #include "backends/status.h"
 #include "cli/output.h"
+#include "cli/recipe_kernels.h"
 #include "cli/verb.h"
 #include "core/cpu.h"
 #include "core/env.h"
@@ -24,6 +27,14 @@ struct Library {
   std::string version;
 };
 
+/// Recipes whose three products a backend of this build has kernels for, and a refusal of each other.
+struct RecipeCoverage {
+  std::string_view backend;
+  std::vector<std::string>
+      kernels;  ///< "int8_nvfp4_block_dot (12)": recipes by kernel of the forward product
+  std::vector<std::string> refused;  ///< "sim_e2m1: REASON"
+};
+
 /// Everything the report says; nothing here is checked again when it is printed.
 struct Health {
   std::string compiler;
@@ -34,6 +45,7 @@ struct Health {
   std::vector<Library> libraries;
   std::vector<EnvVariable> environment;
   int threads = 0;  ///< 0 when MINITE_THREADS is refused
+  std::vector<RecipeCoverage> coverage;
   int recipes_total = 0;
   int recipes_runnable = 0;
 
@@ -104,6 +116,28 @@ int count_runnable(const std::vector<BackendStatus>& backends) {
   return count;
 }
 
+std::vector<RecipeCoverage> recipe_coverage() {
+  std::vector<RecipeCoverage> all;
+  for (const Backend& backend : backends()) {
+    if (backend.built == nullptr) continue;
+    RecipeCoverage coverage{backend.name, {}, {}};
+    std::map<std::string_view, int> count;
+    for (const RecipeSpec& recipe : recipes()) {
+      std::string refusal;
+      const std::vector<ProductKernels> products = recipe_kernels(recipe, backend, 4096, 4096);
+      for (const ProductKernels& product : products) {
+        if (refusal.empty()) refusal = product.refusal();
+      }
+      if (refusal.empty()) ++count[products.front().product.kernel];
+      if (!refusal.empty()) coverage.refused.push_back(fmt::format("{}: {}", recipe.name, refusal));
+    }
+    for (const auto& [kernel, recipes_of] : count)
+      coverage.kernels.push_back(fmt::format("{} ({})", kernel, recipes_of));
+    all.push_back(std::move(coverage));
+  }
+  return all;
+}
+
 Health examine() {
   Health health;
   health.compiler = compiler_name();
@@ -114,6 +148,11 @@ Health examine() {
   health.libraries = library_versions();
   health.environment = checked_environment(health.cpu);
   health.threads = threads_in_effect(health.cpu);
+  try {
+    health.coverage = recipe_coverage();
+  } catch (const Error&) {
+    // A variable that no backend accepts; the environment says which.
+  }
   health.recipes_total = static_cast<int>(recipes().size());
   health.recipes_runnable = count_runnable(health.backends);
   return health;
@@ -147,7 +186,15 @@ std::string to_text(const Health& h) {
   }
   Table libraries({"library", "version"});
   for (const Library& library : h.libraries) libraries.add({library.name, library.version});
-  text += backends.to_text() + "\n" + environment.to_text() + "\n" + libraries.to_text();
+  Table kernels({"backend", "forward products by", "recipes without a kernel"});
+  for (const RecipeCoverage& c : h.coverage) {
+    kernels.add({std::string(c.backend), fmt::format("{}", fmt::join(c.kernels, ", ")),
+                 c.refused.empty()
+                     ? "none"
+                     : fmt::format("{}; see describe RECIPE --backend {}", c.refused.size(), c.backend)});
+  }
+  text += backends.to_text() + "\n" + kernels.to_text() + "\n" + environment.to_text() + "\n" +
+          libraries.to_text();
   return problems.empty() ? text : text + "\n" + problems;
 }
 
@@ -169,6 +216,8 @@ ordered_json to_json(const Health& h) {
   for (const BackendStatus& b : h.backends) {
     out["backends"].push_back({{"name", b.name}, {"available", b.available}, {"reason", b.reason}});
   }
+  for (const RecipeCoverage& c : h.coverage)
+    out["recipe_kernels"].push_back({{"backend", c.backend}, {"kernels", c.kernels}, {"refused", c.refused}});
   for (const Library& library : h.libraries) out["libraries"][library.name] = library.version;
   out["environment"] = ordered_json::array();
   for (const EnvVariable& v : h.environment) {

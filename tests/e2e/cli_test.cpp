@@ -138,6 +138,31 @@ TEST(Describe, BackendsSayWhetherTheyRun) {
   EXPECT_FALSE(document["backend"]["reason"].get<std::string>().empty());
 }
 
+TEST(Describe, BackendsNameTheKernelOfEachProduct) {
+  expect_ok({"describe", "nvfp4_per_token_bf16_bwd", "--backend", "ref"},
+            {"ref fprop", "ref_nvfp4_block_dot: canonical", "a by ref_quantize", "ref dgrad", "a as it is"});
+  for (const std::string recipe : {"nvfp4_per_token", "mxfp8", "fp32", "sim_e2m2"}) {
+    for (const std::string backend : {"ref", "simd"}) {
+      const json document = json_of({"describe", recipe, "--backend", backend})["backend"];
+      if (!document.contains("kernels")) continue;  // no AVX2
+      ASSERT_EQ(document["kernels"].size(), 3u);
+      for (const json& row : document["kernels"]) {
+        EXPECT_FALSE(row["kernel"].get<std::string>().empty()) << recipe << row;
+        EXPECT_EQ(row["refused"], "") << recipe << row;
+      }
+    }
+  }
+  // What a build holds for a device is known without the device, refusals too.
+  const json cuda = json_of({"describe", "sim_e2m2", "--backend", "cuda"})["backend"];
+  if (cuda.contains("kernels")) {
+    EXPECT_NE(cuda["kernels"][0]["refused"].get<std::string>().find("use ref or simd"), std::string::npos)
+        << cuda;
+    EXPECT_EQ(
+        json_of({"describe", "nvfp4_per_token", "--backend", "cuda"})["backend"]["kernels"][0]["kernel"],
+        "sm90_wgmma_bf16");
+  }
+}
+
 TEST(Describe, ModelAndRulesShowWhoWonAndTheCoverage) {
   const TempFolder folder;
   test_support::spill(folder / "config.json", to_json(small_config()));

@@ -57,6 +57,13 @@ const Device& device() {
   return kDevice;
 }
 
+std::string description(const Device& d) {
+  return fmt::format(
+      "will use {} (compute capability {}.{}, {} multiprocessors, {:.1f} GiB, driver for CUDA {})", d.name,
+      d.architecture / 10, d.architecture % 10, d.multiprocessors, static_cast<double>(d.memory) / (1 << 30),
+      version(d.driver));
+}
+
 std::string hopper_problem(const Device& d) {
   constexpr int64_t kSharedMemory = 227 * 1024;  ///< of a block on sm_90
   if (!d.problem.empty()) return d.problem;

@@ -19,6 +19,9 @@ struct Device {
 /// Never throws.
 [[nodiscard]] const Device& device();
 
+/// "will use NVIDIA H200 (compute capability 9.0, 132 multiprocessors, 139.8 GiB, driver for CUDA 13.0)".
+[[nodiscard]] std::string description(const Device& device);
+
 /// "" when the device has what kernels for sm_90a need, else a sentence with the numbers.
 [[nodiscard]] std::string hopper_problem(const Device& device);
 

@@ -6,6 +6,7 @@
 
 #include "backends/cuda/common/gemm_exact.h"
 #include "backends/cuda/common/operand.h"
+#include "backends/cuda/device.h"
 #include "backends/cuda/error.h"
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/sm90/chunks.h"
@@ -97,7 +98,8 @@ Path path_of(const GemmArgs& args) {
   if (!args.a.quantized() && args.a.along == Orientation::columns) return Path::many;
   // Few columns make few tiles: then warps, which share a tile's chunks, are faster up to more rows.
   const int64_t most = n >= sm90::kWide ? sm90::kFewTokens / 4 : sm90::kFewTokens;
-  if (m <= most && k % sm90::kFewDepth == 0 && aligned(w.block_scales, w.scale_stride(), 16))
+  if (m <= most && k % sm90::kFewDepth == 0 && aligned(w.block_scales, w.scale_stride(), 16) &&
+      sm90::few_memory(m, n, k) <= device().shared_memory)
     return Path::few;
   const bool fits = k % sm90::kPackedDepth == 0 && aligned(w.block_scales, w.scale_stride(), 16);
   return fits && m <= sm90::kPackedTokens && args.b.decoded.empty() ? Path::packed : Path::many;

@@ -61,8 +61,8 @@ constexpr OpTable kTable = {
 
 Backend backend() {
   const std::string problem = hopper_problem(device());
-  if (!problem.empty()) return {"cuda", nullptr, problem};
-  return {"cuda", &kTable, {}};
+  if (!problem.empty()) return {"cuda", nullptr, problem, &kTable};
+  return {"cuda", &kTable, description(device()), &kTable};
 }
 
 }  // namespace minite::cuda

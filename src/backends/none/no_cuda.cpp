@@ -3,6 +3,6 @@
 
 namespace minite::cuda {
 
-Backend backend() { return {"cuda", nullptr, "this build holds no CUDA kernels; use ref or simd"}; }
+Backend backend() { return {"cuda", nullptr, "this build holds no CUDA kernels; use ref or simd", nullptr}; }
 
 }  // namespace minite::cuda

@@ -28,17 +28,17 @@ const OpTable& avx512vnni::table() {
 Backend backend() {
   switch (choose_simd(cpu_info(), env_simd())) {
     case SimdLevel::avx512vnni:
-      return {"simd", &avx512vnni::table(), {}};
+      return {"simd", &avx512vnni::table(), {}, &avx512vnni::table()};
     case SimdLevel::avx512:
-      return {"simd", &avx512::table(), {}};
+      return {"simd", &avx512::table(), {}, &avx512::table()};
     case SimdLevel::avxvnni:
-      return {"simd", &avxvnni::table(), {}};
+      return {"simd", &avxvnni::table(), {}, &avxvnni::table()};
     case SimdLevel::avx2:
-      return {"simd", &avx2::table(), {}};
+      return {"simd", &avx2::table(), {}, &avx2::table()};
     case SimdLevel::none:
       break;
   }
-  return {"simd", nullptr, "this processor has no AVX2 with FMA; use ref"};
+  return {"simd", nullptr, "this processor has no AVX2 with FMA; use ref", nullptr};
 }
 
 }  // namespace minite::simd

@@ -315,11 +315,7 @@ void launch(const FewOperands& in, const FewShape& shape, const DeviceEpilogue& 
   launch<8, kUnsigned>(in, shape, epilogue, stream);
 }
 
-}  // namespace
-
-void gemm_few(const FewOperands& in, int64_t tokens, int64_t rows, int64_t depth,
-              const DeviceEpilogue& epilogue, void* on) {
-  const auto stream = static_cast<cudaStream_t>(on);
+FewShape shape_of(int64_t tokens, int64_t rows, int64_t depth) {
   FewShape shape{};
   shape.tokens = static_cast<int>(tokens);
   shape.rows = static_cast<int>(rows);
@@ -328,6 +324,26 @@ void gemm_few(const FewOperands& in, int64_t tokens, int64_t rows, int64_t depth
   shape.chunks = static_cast<int>(chunks(rows, depth));
   shape.chunks_of_block = (shape.chunks + kMostBlocks - 1) / kMostBlocks;
   shape.blocks = (shape.chunks + shape.chunks_of_block - 1) / shape.chunks_of_block;
+  return shape;
+}
+
+constexpr int warps_of(const FewShape& shape) { return shape.chunks == 1 ? 8 : 4; }
+
+}  // namespace
+
+int64_t few_memory(int64_t tokens, int64_t rows, int64_t depth) {
+  const FewShape shape = shape_of(tokens, rows, depth);
+  const int warps = warps_of(shape), chunks = shape.chunks_of_block;
+  if (tokens <= 8) return FewMemory<1, 1>::bytes(warps, chunks);
+  if (tokens <= 16) return FewMemory<2, 1>::bytes(warps, chunks);
+  if (tokens <= 32) return FewMemory<4, 1>::bytes(warps, chunks);
+  return FewMemory<8, 1>::bytes(warps, chunks);
+}
+
+void gemm_few(const FewOperands& in, int64_t tokens, int64_t rows, int64_t depth,
+              const DeviceEpilogue& epilogue, void* on) {
+  const auto stream = static_cast<cudaStream_t>(on);
+  const FewShape shape = shape_of(tokens, rows, depth);
   in.unsigned_scales ? launch<true>(in, shape, epilogue, stream) : launch<false>(in, shape, epilogue, stream);
 }
 

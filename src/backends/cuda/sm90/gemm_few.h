@@ -18,6 +18,8 @@ struct FewOperands {
   int64_t x_stride;
 };
 
+/// Bytes of shared memory that a block needs.
+[[nodiscard]] int64_t few_memory(int64_t tokens, int64_t rows, int64_t depth);
 void gemm_few(const FewOperands& in, int64_t tokens, int64_t rows, int64_t depth,
               const DeviceEpilogue& epilogue, void* stream);
 
