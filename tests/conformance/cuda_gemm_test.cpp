@@ -234,9 +234,14 @@ TEST_F(CudaGemm, CodesAndDecodedValuesGiveTheSameBits) {
   }
 }
 
-/// Every scale byte with every code, one at a time: token i is 1 at k = i and 0 elsewhere, so that y is w.
+/// Every scale byte with every code: token i is 1 at k = begin + i and 0 elsewhere, so that y is w. Few rows,
+/// packed weights and decoded ones, each by its kernel.
 TEST_F(CudaGemm, EveryScaleAndCodeIsExact) {
-  constexpr int64_t kN = 256, kK = 128;
+  constexpr int64_t kN = 256, kK = 256;
+  struct Way {
+    int64_t tokens;
+    bool decoded;
+  };
   for (const Convention convention : {Convention::te, Convention::ggml}) {
     Matrix w;
     w.host = space_.codes("w", {.format = FormatId::nvfp4, .convention = convention}, kN, kK);
@@ -244,32 +249,32 @@ TEST_F(CudaGemm, EveryScaleAndCodeIsExact) {
       for (int64_t i = 0; i < kK / 2; ++i)  // all 16 codes in each block
         w.host.codes[n * kK / 2 + i] = static_cast<uint8_t>((2 * i % 16) | ((2 * i + 1) % 16) << 4);
       for (int64_t i = 0; i < kK / 16; ++i)
-        w.host.block_scales[n * kK / 16 + i] = static_cast<uint8_t>(n + 32 * i);
+        w.host.block_scales[n * kK / 16 + i] = static_cast<uint8_t>(n + 16 * i);
     }
     w.device = Operand::of(device_->upload(w.host));
     std::vector<float> expected(kN * kK);
     ref::table().dequantize({w.host, TensorView(expected.data(), kN, kK), Multiplier::block}, {});
-    for (const int64_t block : {0, 1, 2, 3}) {
-      for (const int64_t tokens : {32, 128}) {  // few rows, many rows
-        Matrix x = dense("x", tokens, kK);
-        for (int64_t i = 0; i < tokens; ++i)
-          for (int64_t k = 0; k < kK; ++k)
-            x.host_dense.row<bf16>(i)[k] = bf16(k == (tokens == 32 ? 32 * block + i : i) ? 1.0f : 0.0f);
+    for (const Way& way : {Way{32, false}, Way{128, false}, Way{128, true}}) {
+      if (way.decoded && convention == Convention::ggml) continue;  // dequantize does not know it
+      const Operand weights = way.decoded ? with_decoded(w) : w.device;
+      for (int64_t begin = 0; begin < kK; begin += way.tokens) {
+        Matrix x = dense("x", way.tokens, kK);
+        for (int64_t i = 0; i < way.tokens; ++i)
+          for (int64_t k = 0; k < kK; ++k) x.host_dense.row<bf16>(i)[k] = bf16(k == begin + i ? 1.0f : 0.0f);
         x.device = Operand::of(device_->upload(x.host_dense));
-        const Values y = multiply({x.device, w.device, {}, {}});
+        const Values y = multiply({x.device, weights, {}, {}});
         int64_t bad = 0;
-        for (int64_t i = 0; i < tokens; ++i) {
+        for (int64_t i = 0; i < way.tokens; ++i) {
           for (int64_t n = 0; n < kN; ++n) {
-            const int64_t k = tokens == 32 ? 32 * block + i : i;
             // A NaN anywhere in a weight row reaches every token, as 0 * NaN.
             bool nan = false;
             for (int64_t c = 0; c < kK; ++c) nan |= std::isnan(expected[static_cast<size_t>(n * kK + c)]);
-            const float want = expected[static_cast<size_t>(n * kK + k)],
+            const float want = expected[static_cast<size_t>(n * kK + begin + i)],
                         got = y[static_cast<size_t>(i * kN + n)];
             bad += nan ? !std::isnan(got) : got != want;
           }
         }
-        EXPECT_EQ(bad, 0) << to_string(convention) << ", " << tokens << " tokens";
+        EXPECT_EQ(bad, 0) << to_string(convention) << ", " << way.tokens << " tokens from " << begin;
       }
     }
   }

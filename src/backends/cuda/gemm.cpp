@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
+#include "backends/cuda/common/decode_any.h"
 #include "backends/cuda/common/gemm_exact.h"
 #include "backends/cuda/common/operand.h"
 #include "backends/cuda/device.h"
@@ -63,7 +64,8 @@ Prepared prepare(const Operand& x, std::string_view name, Scratch& scratch, cons
   if (x.quantized()) {
     if (!x.decoded.empty() && sm90::tensor_map_problem(x.decoded).empty()) return {x.decoded};
     const TensorView to = padded(scratch, x.q.rows, x.q.cols, name, "codes are decoded first");
-    dequantize({x.q, to, Multiplier::block}, exec);
+    x.q.spec.convention == Convention::ggml ? decode_any(x.q, to, exec)
+                                            : dequantize({x.q, to, Multiplier::block}, exec);
     return {to};
   }
   const sm90::Major major = x.along == Orientation::rows ? sm90::Major::k : sm90::Major::rows;
