@@ -54,17 +54,20 @@ std::string list(const std::vector<std::string>& names) {
 }
 
 std::string to_text(const BenchTable& table, const CpuInfo& cpu, ReportStyle style) {
-  Table rows({"name", "problem", "ours", "unit", "ratio", "against", "of read", "must", "aim", "reached"});
+  Table rows({"name", "problem", "ours", "unit", "ratio", "against", fmt::format("of {}", table.bandwidth),
+              "must", "aim", "reached"});
   for (const BenchRow& row : table.rows) {
     rows.add({row.name, row.problem, range(row.ours), row.unit, ratio_text(row),
               row.absent() ? std::string(rival_name(row.rival)) : row.against, figure(row.ceiling),
               figure(row.must), figure(row.aim), std::string(row.verdict())});
   }
   if (style == ReportStyle::markdown) return rows.to_markdown();
-  std::string text = fmt::format("minite {}, {}, {} cores, {}\n{}, {} threads", MINITE_VERSION_STRING,
-                                 cpu.model, cpu.cores, features(cpu), table.backend, table.threads);
-  if (table.read_gbs.median > 0)
-    text += fmt::format("; rivals: {}; read {} GB/s", list(table.rivals), range(table.read_gbs));
+  std::string text = fmt::format("minite {}, {}, {} cores, {}\n{}", MINITE_VERSION_STRING, cpu.model,
+                                 cpu.cores, features(cpu), table.backend);
+  if (table.threads > 0) text += fmt::format(", {} threads", table.threads);
+  if (table.bandwidth_gbs.median > 0)
+    text += fmt::format("; rivals: {}; {} {} GB/s", list(table.rivals), table.bandwidth,
+                        range(table.bandwidth_gbs));
   text += "\n\n";
   text += rows.to_text();
   for (const std::string& note : table.notes) text += "note: " + note + "\n";
@@ -109,7 +112,8 @@ ordered_json to_json(const BenchTable& table, const CpuInfo& cpu, int rounds) {
                     {"minite", MINITE_VERSION_STRING},
                     {"rivals", table.rivals},
                     {"rounds", rounds},
-                    {"read_gbs", {table.read_gbs.median, table.read_gbs.least, table.read_gbs.most}}};
+                    {fmt::format("{}_gbs", table.bandwidth),
+                     {table.bandwidth_gbs.median, table.bandwidth_gbs.least, table.bandwidth_gbs.most}}};
   out["notes"] = table.notes;
   out["rows"] = ordered_json::array();
   for (const BenchRow& row : table.rows) out["rows"].push_back(to_json(row));

@@ -221,7 +221,8 @@ BenchTable bench_device(const BenchOptions& options,
   Bench bench{op, backend("auto"), ThreadPool(0), cublas.it.get(), options.rounds};
   const Spread copied = copy_rate(op, options.rounds);
   bench.copy_rate = copied.median;
-  table.read_gbs = {copied.median * 1e-9, copied.least * 1e-9, copied.most * 1e-9};
+  table.bandwidth = "copy";
+  table.bandwidth_gbs = {copied.median * 1e-9, copied.least * 1e-9, copied.most * 1e-9};
   for (const GemmSpec& spec : kGemms) {
     if (!std::regex_search(spec.name, filter)) continue;
     progress(spec.name);

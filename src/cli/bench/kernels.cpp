@@ -150,10 +150,10 @@ BenchTable bench_kernels(const BenchOptions& options,
               spec.threads == 0 ? table.threads : spec.threads);
     for (BenchRow& row : measure(spec, ours, options.rounds, session)) table.rows.push_back(std::move(row));
   }
-  table.read_gbs = spread(session.reads);
+  table.bandwidth_gbs = spread(session.reads);
   table.rivals = rivals.names();
   table.notes = rivals.notes();
-  if (table.read_gbs.most > 1.3 * table.read_gbs.least)
+  if (table.bandwidth_gbs.most > 1.3 * table.bandwidth_gbs.least)
     table.notes.push_back("memory bandwidth drifted by more than 30 %: other work shares this machine");
   return table;
 }

@@ -52,8 +52,9 @@ struct BenchOptions {
 
 struct BenchTable {
   std::vector<BenchRow> rows;
-  Spread read_gbs;  ///< read bandwidth of memory, measured in every round, GB/s
-  int threads = 0;
+  Spread bandwidth_gbs;                 ///< of memory, measured beside the rows, GB/s
+  std::string_view bandwidth = "read";  ///< what it is of: "read", or "copy" (bytes read and written)
+  int threads = 0;                      ///< 0: of a device
   std::string backend;
   std::vector<std::string> rivals;  ///< names of the libraries that were opened
   std::vector<std::string> notes;   ///< what is absent or makes a figure doubtful

@@ -5,6 +5,10 @@
 
 #include "backends/op_table.h"
 
+#ifdef __CUDACC__
+#include "backends/cuda/common/packed.h"
+#endif
+
 namespace minite::cuda {
 
 /// Scales and output of a product, by value in a kernel's arguments.
@@ -24,12 +28,6 @@ struct DeviceEpilogue {
 [[nodiscard]] DeviceEpilogue device_epilogue(const GemmArgs& args);
 
 #ifdef __CUDACC__
-/// Two values rounded to BF16, the first in the low half. The instruction makes every NaN 0x7FFF.
-__device__ inline uint32_t bf16_pair(float low, float high) {
-  uint32_t pair = 0;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
-}
 /// An accumulator times the scales of its row and column (1 where there are none).
 __device__ inline float scaled(const DeviceEpilogue& e, float acc, float row, float column) {
   acc = acc * e.gain;
@@ -77,7 +75,7 @@ __device__ inline void store_columns(const DeviceEpilogue& e, int64_t m, int64_t
       }
     }
 #pragma unroll
-    for (int i = 0; i < 4; ++i) u.pair[i] = bf16_pair(y[2 * i], y[2 * i + 1]);
+    for (int i = 0; i < 4; ++i) u.pair[i] = pack_bf16(y[2 * i], y[2 * i + 1]);
     *out = u.word;
     return;
   }

@@ -1,8 +1,8 @@
 // dequantize: a thread owns eight columns of a row. With block scales alone the products are exact, so the
 // processor's BF16 multiplication gives them; with outer scales the order is the convention's, in FP32.
 #include "backends/cuda/common/launch.h"
+#include "backends/cuda/common/packed.h"
 #include "backends/cuda/quantize/kernels.h"
-#include "backends/cuda/quantize/packed.h"
 #include "formats/codecs.h"
 
 namespace minite::cuda {

@@ -9,9 +9,9 @@
 // A block whose amax reaches 7, or whose factor is below 2^-16 or NaN, is corrected first: magnitudes are cut
 // at 6 (at 0 when the factor is NaN) and zeros lose their signs. -0 in x counts as +0: E2M1 has no code for
 // it here.
+#include "backends/cuda/common/packed.h"
 #include "backends/cuda/common/reciprocal.h"
 #include "backends/cuda/quantize/nvfp4.h"
-#include "backends/cuda/quantize/packed.h"
 
 namespace minite::cuda {
 

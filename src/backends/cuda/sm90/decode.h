@@ -5,11 +5,14 @@
 // small; the epilogue multiplies sums by kPackedGain. So the bits are those of a product of decoded values as
 // long as no product of a weight and an activation is below 2^-118.
 #include "backends/cuda/common/operand.h"
-#include "backends/cuda/sm90/mma.h"
+#include "backends/cuda/common/packed.h"
 
 namespace minite::cuda::sm90 {
 
 inline constexpr float kScaleGain = 0x1p118f;
+
+/// A block scale as the factor of a pair of codes.
+__device__ inline uint32_t pair_of(float x) { return pack_bf16(x, x); }
 
 /// Two block scales, the first in the low byte: E4M3 by the processor's own conversion, where NaN stays NaN,
 /// or ggml's, which have no sign, 0 for 0x7F and 480 for 0xFF.
@@ -35,8 +38,8 @@ __device__ inline uint32_t pick_of(int t) { return static_cast<uint32_t>(t) * 0x
 /// The codes of bytes 0 and 2 of r times `factor`: low nibbles to `low`, high nibbles to `high`. Bits move by
 /// multiplication, which other units do than masks.
 __device__ inline void decode_pairs(uint32_t r, uint32_t factor, uint32_t& low, uint32_t& high) {
-  low = multiply_pairs((r & 0x00070007u) * 64u + (r & 0x00080008u) * 4096u, factor);
-  high = multiply_pairs((r & 0x00700070u) * 4u + (r & 0x00800080u) * 256u, factor);
+  low = multiply_bf16((r & 0x00070007u) * 64u + (r & 0x00080008u) * 4096u, factor);
+  high = multiply_bf16((r & 0x00700070u) * 4u + (r & 0x00800080u) * 256u, factor);
 }
 
 }  // namespace minite::cuda::sm90

@@ -15,6 +15,7 @@
 #include "backends/cuda/sm90/chunks.h"
 #include "backends/cuda/sm90/decode.h"
 #include "backends/cuda/sm90/gemm_few.h"
+#include "backends/cuda/sm90/mma.h"
 #include "backends/cuda/sm90/pipeline.h"
 
 namespace minite::cuda::sm90 {
@@ -101,10 +102,10 @@ class Worker {
   /// The chain of this warp's rows by 8 kTiles tokens over the chunk.
   __device__ void run(float (&d)[kRowTiles][kTiles][4]) {
     for (int w = 0; w < kStages - 1; ++w) fetch(w);
-    copy_wait<kStages - 2>();
+    wait_for_groups<kStages - 2>();
     pair_values(0);
     for (int w = 0; w < windows_; ++w) {
-      copy_wait<kStages - 3>();
+      wait_for_groups<kStages - 3>();
       __syncthreads();  // window w is there for all, paired; nobody reads the stage of window w - 1
       fetch(w + kStages - 1);
       pair_values(w + 1);
@@ -112,7 +113,7 @@ class Worker {
       __syncwarp();
       multiply(w % kStages, d);
     }
-    copy_wait<0>();
+    wait_for_groups<0>();
     __syncthreads();
   }
 
@@ -124,18 +125,18 @@ class Worker {
       uint8_t* codes = to.codes[0] + lane_ / 8 * kCodePitch + lane_ % 8 * 16;
 #pragma unroll
       for (int i = 0; i < 4 * kRowTiles; ++i)
-        copy_async<16>(codes + i * 4 * kCodePitch, codes_[i] + w * (kWindow / 2));
-      if (lane_ < 16 * kRowTiles) copy_async<16>(to.scales[0] + lane_ * 16, scales_ + w * (kWindow / 16));
+        copy_async(codes + i * 4 * kCodePitch, codes_[i] + w * (kWindow / 2));
+      if (lane_ < 16 * kRowTiles) copy_async(to.scales[0] + lane_ * 16, scales_ + w * (kWindow / 16));
       uint8_t* values = memory_.values(w % kStages);
       for (int i = static_cast<int>(threadIdx.x); i < blocks_; i += static_cast<int>(blockDim.x)) {
         const int token = i / (kWindow / 16), block = i % (kWindow / 16);
         uint8_t* place = values + token * kValuePitch + block * 32;
         const uint16_t* from = values_ + token * x_stride_ + w * kWindow + block * 16;
-        copy_async<16>(place, from);
-        copy_async<16>(place + 16, from + 8);
+        copy_async(place, from);
+        copy_async(place + 16, from + 8);
       }
     }
-    copy_commit();
+    commit_copies();
   }
 
   /// Pairs x[k] with x[k + 8] in the blocks that this thread copied: the even k's pairs first, then the odd
@@ -276,34 +277,28 @@ __global__ void few_kernel(FewOperands in, FewShape shape, DeviceEpilogue epilog
   if (shape.blocks > 1) cluster_sync();  // nobody leaves whose sums are still read
 }
 
-template <int kTiles, int kRowTiles, int kWarps, bool kUnsigned>
+/// Where rows abound more warps share the values.
+constexpr int warps_of(const FewShape& shape) { return shape.chunks == 1 ? 8 : 4; }
+
+template <int kTiles, bool kUnsigned>
 void launch(const FewOperands& in, const FewShape& shape, const DeviceEpilogue& epilogue,
             cudaStream_t stream) {
-  constexpr auto kKernel = few_kernel<kTiles, kRowTiles, kUnsigned>;
+  constexpr auto kKernel = few_kernel<kTiles, 1, kUnsigned>;
   static const cudaError_t kAllowed =
       cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 227 * 1024);
   check(kAllowed, "shared memory of qgemm");
-  constexpr int kBlockRows = kWarps * kRowTiles * kRows;
+  const int warps = warps_of(shape), rows = warps * kRows;
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim = {static_cast<unsigned>(shape.blocks), 1, 1};
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>((shape.rows + kBlockRows - 1) / kBlockRows * shape.blocks));
-  config.blockDim = dim3(32 * kWarps);
-  config.dynamicSmemBytes =
-      static_cast<size_t>(FewMemory<kTiles, kRowTiles>::bytes(kWarps, shape.chunks_of_block));
+  config.gridDim = dim3(static_cast<unsigned>((shape.rows + rows - 1) / rows * shape.blocks));
+  config.blockDim = dim3(static_cast<unsigned>(32 * warps));
+  config.dynamicSmemBytes = static_cast<size_t>(FewMemory<kTiles, 1>::bytes(warps, shape.chunks_of_block));
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = shape.blocks == 1 ? 0 : 1;
   check(cudaLaunchKernelEx(&config, kKernel, in, shape, epilogue), "qgemm");
-}
-
-/// Where rows abound more warps share the values.
-template <int kTiles, bool kUnsigned>
-void launch(const FewOperands& in, const FewShape& shape, const DeviceEpilogue& epilogue,
-            cudaStream_t stream) {
-  if (shape.chunks == 1) return launch<kTiles, 1, 8, kUnsigned>(in, shape, epilogue, stream);
-  launch<kTiles, 1, 4, kUnsigned>(in, shape, epilogue, stream);
 }
 
 template <bool kUnsigned>
@@ -326,8 +321,6 @@ FewShape shape_of(int64_t tokens, int64_t rows, int64_t depth) {
   shape.blocks = (shape.chunks + shape.chunks_of_block - 1) / shape.chunks_of_block;
   return shape;
 }
-
-constexpr int warps_of(const FewShape& shape) { return shape.chunks == 1 ? 8 : 4; }
 
 }  // namespace
 

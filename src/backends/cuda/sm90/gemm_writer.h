@@ -117,7 +117,7 @@ class Writer {
         for (int half = 0; half < 2; ++half) {
           const int c = 8 * j + 2 * (lane_ % 4), r = 16 * warp_ + 8 * half + lane_ / 4;
           const float2 v = finished(d[4 * j + 2 * half], d[4 * j + 2 * half + 1], half, col0, offset + c);
-          *reinterpret_cast<uint32_t*>(place(to, r, 2 * c)) = bf16_pair(v.x, v.y);
+          *reinterpret_cast<uint32_t*>(place(to, r, 2 * c)) = pack_bf16(v.x, v.y);
         }
       }
     });

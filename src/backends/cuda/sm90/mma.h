@@ -1,5 +1,5 @@
 #pragma once
-// The synchronous matrix instruction, mma.sync.m16n8k16 on BF16 with FP32 accumulators, and what feeds it. On
+// The synchronous matrix instruction, mma.sync.m16n8k16 on BF16 with FP32 accumulators. On
 // an H200 it gives the bits of wgmma for the same k in the same order. Lane l = 4 g + t holds
 //   a[0], a[1]: rows g, g + 8, k 2t, 2t+1;  a[2], a[3]: the same rows, k 2t+8, 2t+9
 //   b[0], b[1]: column g, k 2t, 2t+1 and 2t+8, 2t+9
@@ -14,35 +14,6 @@ __device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, u
       "{%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-/// Asynchronous copies of a thread, in groups that complete in order.
-template <int kBytes>
-__device__ inline void copy_async(void* shared, const void* global) {
-  const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-  if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global), "n"(kBytes) : "memory");
-  }
-}
-__device__ inline void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int kPending>
-__device__ inline void copy_wait() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
-}
-
-/// Products of two packed BF16 pairs, each rounded once.
-__device__ inline uint32_t multiply_pairs(uint32_t a, uint32_t b) {
-  uint32_t d = 0;
-  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
-  return d;
-}
-/// Both halves hold x rounded to BF16.
-__device__ inline uint32_t pair_of(float x) {
-  uint32_t d = 0;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %1;" : "=r"(d) : "f"(x));
-  return d;
 }
 
 }  // namespace minite::cuda::sm90

@@ -4,11 +4,9 @@
 
 #include <cstdint>
 
-namespace minite::cuda::sm90 {
+#include "backends/cuda/common/copy_async.h"
 
-__device__ inline uint32_t shared_address(const void* p) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
-}
+namespace minite::cuda::sm90 {
 
 /// An mbarrier: `count` arrivals and the announced bytes complete a phase; phases alternate 0, 1, 0, ...
 struct Barrier {
