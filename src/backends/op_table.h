@@ -52,6 +52,8 @@ struct OpTable {
   Support (*supports_gemm)(const GemmProblem&);
   Support (*supports_quantize)(const QuantSpec&);  ///< what quantize and dequantize run for a spec
   int64_t (*gemm_scratch)(const GemmProblem&, int64_t m, int threads);            ///< bytes
+  /// Bytes of a prepacked weight [rows, cols]; 0 where products read the codes as they lie.
+  int64_t (*prepacked_bytes)(const QuantSpec&, int64_t rows, int64_t cols);
   int64_t (*choose_scratch)(int64_t vocab, int threads);                          ///< bytes
   int64_t (*attention_scratch)(int64_t max_keys, int64_t head_dim, int threads);  ///< bytes, both directions
 
@@ -62,6 +64,7 @@ struct OpTable {
   void (*quantize_both)(const QuantizeBothArgs&, const Exec&);
   void (*dequantize)(const DequantizeArgs&, const Exec&);
   void (*transpose_codes)(const TransposeCodesArgs&, const Exec&);
+  void (*prepack)(const PrepackArgs&, const Exec&);
   void (*norm)(const NormArgs&, const Exec&);
   void (*norm_backward)(const NormBackwardArgs&, const Exec&);
   void (*norm_quantize)(const NormQuantizeArgs&, const Exec&);

@@ -114,8 +114,8 @@ void record(OpTable& table, std::string_view name, SpanKind kind) {
   table.*kMember = Recorded<kMember>::run;
 }
 
-constexpr size_t kOps = 34;  ///< that record_all() wraps
-static_assert(sizeof(OpTable) == sizeof(std::string_view) + (6 + kOps) * sizeof(void*),
+constexpr size_t kOps = 35;  ///< that record_all() wraps
+static_assert(sizeof(OpTable) == sizeof(std::string_view) + (7 + kOps) * sizeof(void*),
               "an op was added: give it a line in record_all()");
 
 void record_all(OpTable& t) {
@@ -127,6 +127,7 @@ void record_all(OpTable& t) {
   record<&T::quantize_both>(t, "quantize_both", preparation);
   record<&T::dequantize>(t, "dequantize", preparation);
   record<&T::transpose_codes>(t, "transpose_codes", preparation);
+  record<&T::prepack>(t, "prepack", preparation);
   record<&T::norm>(t, "norm", compute);
   record<&T::norm_backward>(t, "norm_backward", compute);
   record<&T::norm_quantize>(t, "norm_quantize", compute);

@@ -100,6 +100,13 @@ struct TransposeCodesArgs {
   QTensor out;  ///< [C, R], no overlap with q
 };
 
+/// Codes and block scales of a weight in the order that the backend's products read them, once an update of
+/// the weights. Outer scales stay where they are.
+struct PrepackArgs {
+  QTensor q;                 ///< [N, K]
+  std::span<std::byte> out;  ///< OpTable::prepacked_bytes() of them, from a 16-byte boundary
+};
+
 // --- matrix products -------------------------------------------------------------------------------
 
 /// One operand of a product, read as [R, K] with the contracted dimension K last.
@@ -110,6 +117,8 @@ struct Operand {
   /// What q decodes to without its outer scale, [R, K] bf16, or absent. A backend may read it in place of
   /// q's codes; the values are the same, so are the bits of the product.
   TensorView decoded = {};
+  /// What prepack made of q, or nullptr. A backend may read it in place of q's codes and block scales.
+  const std::byte* prepacked = nullptr;
 
   static Operand of(const QTensor& t) { return {t, {}, Orientation::rows}; }
   static Operand of(const TensorView& t, Orientation o = Orientation::rows) { return {{}, t, o}; }

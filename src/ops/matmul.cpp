@@ -1,4 +1,4 @@
-// quantize, dequantize, transpose_codes, gemm: arguments checked, then run.
+// quantize, dequantize, transpose_codes, prepack, gemm: arguments checked, then run.
 #include "ops/check.h"
 #include "ops/ops.h"
 
@@ -86,6 +86,19 @@ void transpose_codes(const Context& ctx, const TransposeCodesArgs& args) {
           to_string(args.q.spec), to_string(args.out.spec));
   check_quantized("transpose_codes", args.out, args.q.cols, args.q.rows);
   ctx.table->transpose_codes(args, ctx.exec());
+}
+
+void prepack(const Context& ctx, const PrepackArgs& args) {
+  const QTensor& q = args.q;
+  require(!q.empty() && q.spec.quantized(), "prepack: {} has no codes", to_string(q.spec));
+  const int64_t bytes = ctx.table->prepacked_bytes(q.spec, q.rows, q.cols);
+  require(static_cast<int64_t>(args.out.size()) == bytes,
+          "prepack: {} bytes for {} {}x{}, backend {} takes {}", args.out.size(), to_string(q.spec), q.rows,
+          q.cols, ctx.table->name, bytes);
+  require(reinterpret_cast<uintptr_t>(args.out.data()) % 16 == 0,
+          "prepack: the place starts {} bytes past a multiple of 16",
+          reinterpret_cast<uintptr_t>(args.out.data()) % 16);
+  if (bytes > 0) ctx.table->prepack(args, ctx.exec());
 }
 
 void gemm(const Context& ctx, const GemmPlan& plan, const GemmArgs& args) {

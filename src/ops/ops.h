@@ -10,6 +10,7 @@ void quantize(const Context& ctx, const QuantizeArgs& args);
 void quantize_both(const Context& ctx, const QuantizeBothArgs& args);
 void dequantize(const Context& ctx, const DequantizeArgs& args);
 void transpose_codes(const Context& ctx, const TransposeCodesArgs& args);
+void prepack(const Context& ctx, const PrepackArgs& args);
 /// Runs `plan` on `args`; the operands must have the formats and sizes that were planned.
 void gemm(const Context& ctx, const GemmPlan& plan, const GemmArgs& args);
 

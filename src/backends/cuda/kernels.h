@@ -13,6 +13,8 @@ void transpose_codes(const TransposeCodesArgs&, const Exec&);
 
 Support supports_gemm(const GemmProblem& problem);
 int64_t gemm_scratch(const GemmProblem& problem, int64_t m, int threads);
+int64_t prepacked_bytes(const QuantSpec& spec, int64_t rows, int64_t cols);
+void prepack(const PrepackArgs&, const Exec&);
 void gemm(const GemmArgs&, const Exec&);
 void gemms(std::span<const GemmArgs>, const Exec&);
 
