@@ -1,10 +1,11 @@
-// minite inspect PATH [--check]: what is in a safetensors file or a folder of them, and what is wrong with
-// it.
+// minite inspect PATH [--check]: what is in a safetensors file, a folder of them or a GGUF file, and what is
+// wrong with it.
 #include <fmt/format.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/inspect_gguf.h"
 #include "cli/output.h"
 #include "cli/quantized_groups.h"
 #include "cli/verb.h"
@@ -129,6 +130,7 @@ ordered_json to_json(const Inspection& found, const Args& args) {
 }
 
 int run(const Args& args) {
+  if (is_gguf(args.path)) return inspect_gguf(args.path, args.check, args.style);
   const Inspection found = inspect(args);
   if (args.style == ReportStyle::json) {
     print_json(to_json(found, args));
@@ -142,7 +144,8 @@ int run(const Args& args) {
 
 std::function<int()> add_inspect(CLI::App& app) {
   auto args = std::make_shared<Args>();
-  app.add_option("PATH", args->path, "a safetensors file, or a folder of them with or without an index")
+  app.add_option("PATH", args->path,
+                 "a safetensors file, a folder of them with or without an index, or a GGUF file")
       ->required();
   app.add_flag("--check", args->check, "read every byte and name faults; exit code 1 if there are any");
   add_json_flag(app, args->style);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "io/gguf.h"
 #include "support/run_command.h"
 #include "support/tensor_file.h"
 
@@ -359,8 +360,55 @@ TEST(InspectVerb, BadPathsNameTheRemedy) {
   };
   refused((folder / "none.safetensors").string(), {"none.safetensors", "No such file"});
   refused(folder.path().string(), {"holds no .safetensors file"});
-  spill(folder / "m.gguf", "GGUF\3\0\0\0");
-  refused((folder / "m.gguf").string(), {"m.gguf is a GGUF file", "safetensors"});
+  spill(folder / "m.gguf", "GGUF\3");
+  refused((folder / "m.gguf").string(), {"m.gguf", "the file is cut short"});
+}
+
+/// One NVFP4 weight of 64 elements with its scale bytes, a sidecar and a norm.
+void write_gguf(const std::filesystem::path& path, const std::string& scales, bool second, float norm) {
+  io::GgufValues values;
+  values.put_text("general.architecture", "llama");
+  const std::vector<int64_t> ids = {1, 2, 3, 4, 5, 6, 7, 8};
+  values.put_integers("tokenizer.ggml.token_type", io::GgufValueType::i32, ids);
+  std::vector<io::GgufTensorShape> shapes = {{"blk.0.attn_q.weight", io::GgufType::nvfp4, {1, 64}},
+                                             {"blk.0.attn_q.scale", io::GgufType::f32, {1}},
+                                             {"output_norm.weight", io::GgufType::f32, {1}}};
+  if (second) shapes.push_back({"blk.0.attn_k.weight", io::GgufType::nvfp4, {1, 64}});
+  io::GgufWriter writer(path, values, shapes);
+  const std::string block = scales + bytes(32, 0x21);
+  const float one = 1;
+  writer.put("blk.0.attn_q.weight", std::as_bytes(std::span(block)));
+  writer.put("blk.0.attn_q.scale", std::as_bytes(std::span(&one, 1)));
+  writer.put("output_norm.weight", std::as_bytes(std::span(&norm, 1)));
+  if (second) writer.put("blk.0.attn_k.weight", std::as_bytes(std::span(block)));
+  writer.commit();
+}
+
+TEST(InspectVerb, ListsGgufFiles) {
+  const TempFolder folder;
+  write_gguf(folder / "m.gguf", bytes(4, 0x38), false, 1.0f);
+  const CommandResult text = run_minite({"inspect", (folder / "m.gguf").string(), "--check"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  for (const char* part : {"GGUF file", "general.architecture", "llama", "[1, 2, 3, 4, 5, 6, ... 8 in all]",
+                           "blk.0.attn_q.weight", "nvfp4", "[1, 64]", "36", "no faults"})
+    EXPECT_TRUE(holds(text.out, part)) << part << "\nnot in\n" << text.out;
+  const json document = json::parse(run_minite({"inspect", (folder / "m.gguf").string(), "--json"}).out);
+  EXPECT_EQ(document["values"]["tokenizer.ggml.token_type"].size(), 8u);
+  EXPECT_EQ(document["tensors"][0]["type"], "nvfp4");
+  EXPECT_EQ(document["checked"], false);
+}
+
+TEST(InspectVerb, NamesTheFaultsOfGgufFiles) {
+  const TempFolder folder;
+  const std::filesystem::path path = folder / "m.gguf";
+  write_gguf(path, std::string("\x38\x7F\x38\x38", 4), false, 1.0f);
+  expect_fault(path, "blk.0.attn_q.weight", {"1 scale bytes 0x7F", "NaN in E4M3 and 0 in ggml"});
+  write_gguf(path, bytes(4, 0), false, 1.0f);
+  expect_fault(path, "blk.0.attn_q.weight", {"all zero"});
+  write_gguf(path, bytes(4, 0x38), true, 1.0f);
+  expect_fault(path, "blk.0.attn_k.weight", {"without blk.0.attn_k.scale", "lost"});
+  write_gguf(path, bytes(4, 0x38), false, NAN);
+  expect_fault(path, "output_norm.weight", {"1 values that are not finite"});
 }
 
 }  // namespace
