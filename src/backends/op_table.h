@@ -51,7 +51,7 @@ struct OpTable {
   const DeviceMemory* memory = nullptr;  ///< nullptr: operands lie in the host's memory
   Support (*supports_gemm)(const GemmProblem&);
   Support (*supports_quantize)(const QuantSpec&);  ///< what quantize and dequantize run for a spec
-  int64_t (*gemm_scratch)(const GemmProblem&, int64_t m, int threads);            ///< bytes
+  int64_t (*gemm_scratch)(const GemmProblem&, int64_t m, int threads);  ///< bytes
   /// Bytes of a prepacked weight [rows, cols]; 0 where products read the codes as they lie.
   int64_t (*prepacked_bytes)(const QuantSpec&, int64_t rows, int64_t cols);
   int64_t (*choose_scratch)(int64_t vocab, int threads);                          ///< bytes

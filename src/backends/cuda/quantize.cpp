@@ -34,7 +34,9 @@ void quantize(const QuantizeArgs& args, const Exec& exec) {
   const QuantizeJob job = quantize_job(args);
   if (spec.format != FormatId::nvfp4) return mx_quantize(job, spec, exec);
   if (rows_fit(args)) return quantize_rows(args, exec);
-  if (args.along == Orientation::columns && both_fit({{}, args})) return quantize_tiles({{}, args}, exec);
+  const QuantizeBothArgs tiles =
+      args.along == Orientation::rows ? QuantizeBothArgs{args, {}} : QuantizeBothArgs{{}, args};
+  if (both_fit(tiles)) return quantize_tiles(tiles, exec);
   nvfp4_amax(job, exec);
   nvfp4_quantize(job, exec);
 }
