@@ -153,6 +153,23 @@ TEST_P(CudaQuantize, BothWays) {
   }
 }
 
+/// Both amaxes: rows are quantized in the pass that finds those of the columns.
+TEST_P(CudaQuantize, BothWaysRowsFirst) {
+  const QuantSpec row{FormatId::nvfp4, OuterScale::row};
+  for (const Shape& s :
+       {Shape{16, 512}, {48, 528}, {304, 2560}, {4000, 1040}, {32, 4096}, {16, 16384}, {16, 16400}}) {
+    for (const Fill fill : {Fill::normal, Fill::wide, Fill::special, Fill::sparse}) {
+      if (s.rows > 1000 && fill != Fill::wide) continue;  // more rows than blocks of threads on any device
+      check(fmt::format("both ways of {}x{}", s.rows, s.cols), [&](Trial& trial) {
+        const TensorView x = trial.space.input("x", DType::bf16, s.rows, s.cols, fill, 8);
+        trial.op.quantize_both({{x, Orientation::rows, trial.space.codes("rows", row, s.rows, s.cols)},
+                                {x, Orientation::columns, trial.space.codes("columns", row, s.cols, s.rows)}},
+                               trial.exec());
+      });
+    }
+  }
+}
+
 /// Codes of every BF16 value under factors of every exponent: the first element of a block, a power of two
 /// times an odd mantissa, sets the factor, the other fifteen are any value below it.
 TEST_P(CudaQuantize, EveryValueUnderManyFactors) {

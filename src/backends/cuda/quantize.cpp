@@ -32,6 +32,7 @@ void quantize(const QuantizeArgs& args, const Exec& exec) {
   require_kernel("quantize", spec);
   if (args.out.rows * args.out.cols == 0) return;
   const QuantizeJob job = quantize_job(args);
+  if (mx_rows_fit(args)) return mx_quantize_rows(args, exec);
   if (spec.format != FormatId::nvfp4) return mx_quantize(job, spec, exec);
   if (rows_fit(args)) return quantize_rows(args, exec);
   const QuantizeBothArgs tiles =

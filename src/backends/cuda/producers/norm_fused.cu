@@ -1,66 +1,20 @@
-// (add +) norm + NVFP4 codes in one pass over BF16 rows. A block of threads owns two rows: a team keeps each
-// in registers and shows it in shared memory to one warp, whose halves walk the 16 chains of a row each. A
-// chain waits for itself, four cycles a step; other blocks of threads on the multiprocessor are in other
-// phases and use that time.
-#include "backends/cuda/common/copy_async.h"
-#include "backends/cuda/common/launch.h"
+// norm + NVFP4 codes in one pass over BF16 rows. A block of threads owns two rows: a team keeps each in
+// registers and shows it in shared memory to one warp, whose halves walk the 16 chains of a row each. A chain
+// waits for itself, four cycles a step; other blocks of threads on the multiprocessor are in other phases and
+// use that time.
 #include "backends/cuda/producers/kernels.h"
-#include "backends/cuda/producers/norm_lanes.h"
-#include "backends/cuda/quantize/row_team.h"
+#include "backends/cuda/producers/norm_rows.h"
 
 namespace minite::cuda {
 namespace {
 
-constexpr int kMostThreads = 512;  ///< of a block of threads
-constexpr int64_t kLongestNorm = int64_t{16} * kMostThreads * 4;
-
-struct FusedNorm {
-  const bf16 *x, *b;  ///< b: nullptr, or what is added to x
-  bf16* sum;          ///< of x and b
-  const bf16 *weight, *bias;
-  bf16* y;
-  float *rstd, *mean;
-  int64_t x_stride, b_stride, sum_stride, y_stride, rstd_stride, mean_stride;
-  int64_t count;      ///< rows of x
-  int d, rows, team;  ///< rows of a block of threads, threads of a row
-  float eps;
-  NormKind kind;
-  bool zero_centered;
-};
-
-/// How y follows from x: RMSNorm with a plain weight leaves out what has no effect there.
-enum class Form : uint8_t { plain_rms, general };
-
-/// Vectors between rows in shared memory. Two more than the row's: its chains meet other banks than those of
-/// the row before.
-__host__ __device__ inline int pitch(int d) { return d / 8 + 2; }
-/// Place of half h of block b of a row. Lanes take neighbouring blocks; exchanging the halves of every other
-/// four of them lets eight lanes meet all banks.
-__device__ inline int half_at(int b, int h) { return 2 * b + (h ^ (b / 4 % 2)); }
-
-/// The blocks of row r that a thread owns, with what is added; the sum goes to memory.
-template <int kBlocks, bool kAdd>
+/// The blocks of row r that a thread owns.
+template <int kBlocks>
 __device__ void load_row(const FusedNorm& job, const Team& team, int64_t r, Words8* x) {
   const bf16* from = job.x + r * job.x_stride + 16 * team.lane;
 #pragma unroll
   for (int i = 0; i < kBlocks; ++i) {
     if (team.owns(i)) x[i] = load_words(from + 16 * i * team.size);
-  }
-  if (!kAdd) return;
-  const bf16* added = job.b + r * job.b_stride + 16 * team.lane;
-  Words8 y[kBlocks];
-#pragma unroll
-  for (int i = 0; i < kBlocks; ++i) {
-    if (team.owns(i)) y[i] = load_words(added + 16 * i * team.size);
-  }
-  bf16* sum = job.sum + r * job.sum_stride + 16 * team.lane;
-#pragma unroll
-  for (int i = 0; i < kBlocks; ++i) {
-    if (!team.owns(i)) continue;
-#pragma unroll
-    for (int k = 0; k < 8; ++k)
-      x[i].w[k] = pack_bf16(low(x[i].w[k]) + low(y[i].w[k]), high(x[i].w[k]) + high(y[i].w[k]));
-    store_words(sum + 16 * i * team.size, x[i]);
   }
 }
 template <int kBlocks>
@@ -72,81 +26,6 @@ __device__ void show_row(const Team& team, const Words8* x, uint4* row) {
     row[half_at(b, 0)] = {x[i].w[0], x[i].w[1], x[i].w[2], x[i].w[3]};
     row[half_at(b, 1)] = {x[i].w[4], x[i].w[5], x[i].w[6], x[i].w[7]};
   }
-}
-
-/// A chain of a row in shared memory: one element of each block.
-struct Chain {
-  uint32_t at, other;  ///< in blocks 0..3 and 4..7 of eight, less the block
-  int steps;
-  __device__ Chain(const uint4* row, int lane, int d)
-      : at(shared_address(row) + 16 * static_cast<uint32_t>(lane / 8) + 2 * static_cast<uint32_t>(lane % 8)),
-        other(at + (lane < 8 ? 16 : -16)),
-        steps(d / 16) {}
-  /// Element of block b; k is b mod 8.
-  __device__ float read(int b, int k) const {
-    uint16_t bits = 0;
-    asm volatile("ld.shared.u16 %0, [%1];" : "=h"(bits) : "r"((k < 4 ? at : other) + 32 * b));
-    return __uint_as_float(static_cast<uint32_t>(bits) << 16);
-  }
-  /// step folded over the chain. Eight values are read while the eight before are added.
-  template <class Step>
-  __device__ float walk(const Step& step) const {
-    float acc = 0, now[8], next[8];
-    const int whole = steps / 8 * 8;
-#pragma unroll
-    for (int k = 0; k < 8; ++k) next[k] = whole > 0 ? read(k, k) : 0.0f;
-#pragma unroll 2
-    for (int b = 0; b < whole; b += 8) {
-#pragma unroll
-      for (int k = 0; k < 8; ++k) {
-        now[k] = next[k];
-        if (b + 8 < whole) next[k] = read(b + 8 + k, k);
-      }
-#pragma unroll
-      for (int k = 0; k < 8; ++k) acc = step(acc, now[k]);
-    }
-    for (int b = whole; b < steps; ++b) acc = step(acc, read(b, b % 8));
-    return acc;
-  }
-};
-
-/// Statistics of rows [first, first + job.rows), by one warp.
-__device__ void walk_chains(const FusedNorm& job, int64_t first, const uint4* rows, NormStats* stats) {
-  const int of = static_cast<int>(threadIdx.x) % 32 / 16, lane = static_cast<int>(threadIdx.x) % 16;
-  const bool inside = of < job.rows && first + of < job.count;
-  const Chain chain(rows + (of < job.rows ? of : 0) * pitch(job.d), lane, inside ? job.d : 0);
-  const NormStats s =
-      norm_stats([&](const auto& step) { return chain.walk(step); }, job.d, job.kind, job.eps);
-  if (!inside || lane != 0) return;
-  stats[of] = s;
-  if (job.rstd != nullptr) job.rstd[(first + of) * job.rstd_stride] = s.rstd;
-  if (job.mean != nullptr) job.mean[(first + of) * job.mean_stride] = s.mean;
-}
-
-/// Sixteen elements of y.
-template <Form kForm>
-__device__ Words8 normed_words(const FusedNorm& job, const Words8& x, int64_t b, const NormStats& stats) {
-  const Words8 w = load_words(job.weight + 16 * b);
-  Words8 y;
-  if (kForm == Form::plain_rms) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i)
-      y.w[i] = pack_bf16(low(x.w[i]) * stats.rstd * low(w.w[i]), high(x.w[i]) * stats.rstd * high(w.w[i]));
-    return y;
-  }
-  if (job.bias == nullptr) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i)
-      y.w[i] = pack_bf16(normed(low(x.w[i]), stats, low(w.w[i]), job.zero_centered),
-                         normed(high(x.w[i]), stats, high(w.w[i]), job.zero_centered));
-    return y;
-  }
-  const Words8 bias = load_words(job.bias + 16 * b);
-#pragma unroll
-  for (int i = 0; i < 8; ++i)
-    y.w[i] = pack_bf16(normed(low(x.w[i]), stats, low(w.w[i]), job.zero_centered, low(bias.w[i])),
-                       normed(high(x.w[i]), stats, high(w.w[i]), job.zero_centered, high(bias.w[i])));
-  return y;
 }
 
 /// y of the blocks that a thread owns, in place of x and to memory; the largest magnitude among them.
@@ -176,23 +55,22 @@ __device__ void write_codes(const QuantizeJob& q, const Team& team, int64_t r, c
   }
 }
 
-template <int kBlocks, Form kForm, bool kAdd>
-__global__ void __launch_bounds__(kMostThreads) fused_kernel(FusedNorm job, QuantizeJob q) {
+template <int kBlocks, Form kForm>
+__global__ void __launch_bounds__(kNormThreads) fused_kernel(FusedNorm job, QuantizeJob q) {
   extern __shared__ uint4 shared[];
   __shared__ NormStats stats[2];
-  __shared__ uint32_t part[2][kMostThreads / 32];
+  __shared__ uint32_t part[2][kNormThreads / 32];
   const int thread = static_cast<int>(threadIdx.x), own = thread >= job.team ? 1 : 0;
   const Team team = {thread - own * job.team, job.team, job.d / 16};
   const int64_t first = int64_t{blockIdx.x} * job.rows, r = first + own;
   const bool inside = r < job.count;
   Words8 x[kBlocks];
   if (inside) {
-    load_row<kBlocks, kAdd>(job, team, r, x);
+    load_row<kBlocks>(job, team, r, x);
     show_row<kBlocks>(team, x, shared + own * pitch(job.d));
   }
   __syncthreads();
-  // The warps of a place in a block share a scheduler: blocks take turns.
-  if (threadIdx.x / 32 == blockIdx.x % (blockDim.x / 32)) walk_chains(job, first, shared, stats);
+  if (walks()) walk_chains(job, first, shared, stats);
   __syncthreads();
   uint32_t most = inside ? write_normed<kBlocks, kForm>(job, team, r, x, stats[own]) : 0;
   if (q.out.codes == nullptr) return;
@@ -247,46 +125,39 @@ FusedNorm fused_job(const NormArgs& args, const AddArgs* add) {
   return job;
 }
 
-template <int kBlocks, Form kForm, bool kAdd>
+template <int kBlocks, Form kForm>
 void launch(FusedNorm job, const QuantizeJob& q, const Exec& exec) {
   job.team = static_cast<int>(32 * blocks(static_cast<size_t>(job.d / 16), 32 * kBlocks));
-  job.rows = 2 * job.team <= kMostThreads && job.count > 1 ? 2 : 1;
-  const auto kernel = fused_kernel<kBlocks, kForm, kAdd>;
-  const int bytes = job.rows * pitch(job.d) * 16;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-        "shared memory of norm_quantize");
-  kernel<<<blocks(static_cast<size_t>(job.count), static_cast<unsigned>(job.rows)),
-           static_cast<unsigned>(job.rows * job.team), static_cast<size_t>(bytes), stream_of(exec)>>>(job, q);
-  check(cudaGetLastError(), "norm_quantize");
+  job.rows = 2 * job.team <= kNormThreads && job.count > 1 ? 2 : 1;
+  launch_rows(fused_kernel<kBlocks, kForm>, job, q, exec);
 }
-template <Form kForm, bool kAdd>
+template <Form kForm>
 void launch_of(const FusedNorm& job, const QuantizeJob& q, const Exec& exec) {
   // Many blocks a thread share what a thread does once; five where they leave less of a team idle than four.
   const int per_row = job.d / 16;
   const auto idle = [&](int each) { return 32 * each - 1 - (per_row - 1) % (32 * each); };
-  if (per_row <= 32) return launch<1, kForm, kAdd>(job, q, exec);
-  if (per_row <= 64) return launch<2, kForm, kAdd>(job, q, exec);
-  if (idle(5) < idle(4)) return launch<5, kForm, kAdd>(job, q, exec);
-  launch<4, kForm, kAdd>(job, q, exec);
+  if (per_row <= 32) return launch<1, kForm>(job, q, exec);
+  if (per_row <= 64) return launch<2, kForm>(job, q, exec);
+  if (idle(5) < idle(4)) return launch<5, kForm>(job, q, exec);
+  launch<4, kForm>(job, q, exec);
 }
 
 }  // namespace
 
 bool fused_norm_fits(const NormArgs& args, const AddArgs* add, const QTensor* out) {
   if (!rows_fit(args, add)) return false;
-  return out == nullptr || (out->spec.format == FormatId::nvfp4 && out->spec.blocks == BlockShape::row &&
-                            out->spec.search == ScaleSearch::amax && domain_of(out->spec) != Domain::tensor &&
-                            vectors_fit(*out));
+  return out == nullptr ||
+         (out->spec.format == FormatId::nvfp4 && out->spec.blocks == BlockShape::row &&
+          out->spec.search == ScaleSearch::amax && out->spec.rounding == Rounding::nearest &&
+          domain_of(out->spec) != Domain::tensor && vectors_fit(*out));
 }
 
 void fused_norm(const NormArgs& args, const AddArgs* add, const QTensor* out, const Exec& exec) {
   const FusedNorm job = fused_job(args, add);
   const QuantizeJob q = out == nullptr ? QuantizeJob{} : quantize_job({args.y, Orientation::rows, *out});
-  const bool plain = job.kind == NormKind::rmsnorm && !job.zero_centered;
-  const auto run =
-      plain ? (job.b == nullptr ? launch_of<Form::plain_rms, false> : launch_of<Form::plain_rms, true>)
-            : (job.b == nullptr ? launch_of<Form::general, false> : launch_of<Form::general, true>);
-  run(job, q, exec);
+  if (add != nullptr) return fused_add_norm(job, q, exec);
+  if (job.form() == Form::plain_rms) return launch_of<Form::plain_rms>(job, q, exec);
+  launch_of<Form::general>(job, q, exec);
 }
 
 }  // namespace minite::cuda

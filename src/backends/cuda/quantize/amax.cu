@@ -9,10 +9,11 @@
 namespace minite::cuda {
 namespace {
 
-constexpr int kThreads = 256, kTogether = 6;  ///< blocks of threads of a multiprocessor
+constexpr int kThreads = 256, kTogether = 4;  ///< blocks of threads of a multiprocessor
 constexpr int kLines = kThreads / 32;         ///< rows that a block of threads reads side by side
 constexpr int kCols = 256;                    ///< a warp reads a row by vectors of 8
-constexpr int kAhead = 4;                     ///< vectors of a thread that are in flight
+constexpr int kAhead = 4;                     ///< vectors of a thread in a band
+constexpr int kBand = kLines * kAhead;        ///< rows
 
 /// Where the amaxes of a pass go, or nullptr: one a row, one a column, one for all (of either quantization).
 struct Amaxes {
@@ -32,31 +33,39 @@ __global__ void __launch_bounds__(kThreads) clear_kernel(Clear job) {
   }
 }
 
-/// Bit patterns of magnitudes order like the magnitudes, so atomic maxima are exact in any order.
-__global__ void __launch_bounds__(kThreads, kTogether) amax_kernel(Matrix m, int64_t chunk, Amaxes to) {
+/// What a thread reads of rows first, first + kLines, ...; zeros outside.
+__device__ inline void read_ahead(const Matrix& m, int64_t first, int64_t c, uint4* v) {
+  const bf16* x = m.x + first * m.stride + c;
+#pragma unroll
+  for (int i = 0; i < kAhead; ++i, x += kLines * m.stride) {
+    v[i] = uint4{};
+    if (first + kLines * i < m.rows && c < m.cols) v[i] = *reinterpret_cast<const uint4*>(x);
+  }
+}
+
+/// Blocks of threads take bands of rows in turn; the next band is on its way while one is looked at. Bit
+/// patterns of magnitudes order like the magnitudes, so atomic maxima are exact in any order.
+__global__ void __launch_bounds__(kThreads, kTogether) amax_kernel(Matrix m, Amaxes to) {
   __shared__ uint32_t part[kLines][kCols / 2];
   const int lane = static_cast<int>(threadIdx.x) % 32, line = static_cast<int>(threadIdx.x) / 32;
-  const int64_t top = blockIdx.y * chunk, c = int64_t{blockIdx.x} * kCols + 8 * lane;
-  const auto rows = static_cast<int>(min(chunk, m.rows - top));
-  const bf16* x = m.x + top * m.stride + c;
+  const int64_t c = int64_t{blockIdx.x} * kCols + 8 * lane, step = int64_t{gridDim.y} * kBand;
   uint32_t most[4] = {};
-  for (int first = line; first < rows; first += kLines * kAhead) {
-    uint4 v[kAhead];
+  uint4 now[kAhead], next[kAhead];
+  int64_t first = int64_t{blockIdx.y} * kBand + line;
+  read_ahead(m, first, c, next);
+  for (; first < m.rows; first += step) {
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) now[i] = next[i];
+    read_ahead(m, first + step, c, next);
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
-      v[i] = uint4{};
-      const int r = first + kLines * i;
-      if (r < rows && c < m.cols) v[i] = *reinterpret_cast<const uint4*>(x + r * m.stride);
-    }
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      const uint32_t w[4] = {v[i].x, v[i].y, v[i].z, v[i].w};
+      const uint32_t w[4] = {now[i].x, now[i].y, now[i].z, now[i].w};
 #pragma unroll
       for (int k = 0; k < 4; ++k) most[k] = larger(most[k], w[k]);
       if (to.rows == nullptr) continue;
       const uint32_t row = __reduce_max_sync(0xFFFFFFFFu, widest(pair_max(w, 4)));
-      const int r = first + kLines * i;
-      if (lane == 0 && r < rows) atomicMax(to.rows + top + r, row);
+      const int64_t r = first + kLines * i;
+      if (lane == 0 && r < m.rows) atomicMax(to.rows + r, row);
     }
   }
 #pragma unroll
@@ -81,13 +90,11 @@ void launch(const Matrix& m, const Clear& clear, const Amaxes& to, const Exec& e
   const cudaStream_t stream = stream_of(exec);
   const auto cleared = static_cast<size_t>(std::max(clear.count[0], clear.count[1]));
   clear_kernel<<<blocks(cleared, kThreads), kThreads, 0, stream>>>(clear);
-  // One wave: rows are cut so that all multiprocessors are full once.
-  const unsigned strips = blocks(static_cast<size_t>(m.cols), kCols);
-  const int64_t slots = std::max<int64_t>(1, int64_t{device().multiprocessors} * kTogether / strips);
-  constexpr int64_t kLeast = 2 * kLines * kAhead;
-  const int64_t chunk = std::max(kLeast, ((m.rows + slots - 1) / slots + kLines - 1) / kLines * kLines);
-  amax_kernel<<<dim3(strips, blocks(static_cast<size_t>(m.rows), static_cast<unsigned>(chunk))), kThreads, 0,
-                stream>>>(m, chunk, to);
+  // One wave of blocks of threads, unless there are fewer bands of rows.
+  const unsigned strips = blocks(static_cast<size_t>(m.cols), kCols),
+                 bands = blocks(static_cast<size_t>(m.rows), kBand),
+                 slots = std::max(1u, static_cast<unsigned>(device().multiprocessors * kTogether) / strips);
+  amax_kernel<<<dim3(strips, std::min(bands, slots)), kThreads, 0, stream>>>(m, to);
   check(cudaGetLastError(), "quantize: amaxes");
 }
 

@@ -1,5 +1,6 @@
 // NVFP4 along columns, or both ways from one look at x: to nearest, and the choice among the other ways.
 #include "backends/cuda/quantize/both.h"
+#include "backends/cuda/quantize/kernels.h"
 #include "backends/cuda/quantize/tile_kernel.h"
 
 namespace minite::cuda {
@@ -46,7 +47,27 @@ bool both_fit(const QuantizeBothArgs& args) {
   return by_rows != Way::none && by_rows == by_columns;
 }
 
+namespace {
+/// Whether columns have amaxes of x's own columns: then one pass over x finds them while it quantizes rows.
+bool rows_first(const QuantizeBothArgs& args) {
+  const QuantSpec& spec = args.columns.out.spec;
+  return !args.rows.out.empty() && !args.columns.out.empty() && domain_of(spec) == Domain::row &&
+         way_of(args.columns) == Way::nearest && spec.rotation == Rotation::none && rows_amax_fit(args.rows);
+}
+}  // namespace
+
 void quantize_tiles(const QuantizeBothArgs& args, const Exec& exec) {
+  if (rows_first(args)) {
+    const QuantizeJob columns = quantize_job(args.columns);
+    const TensorView& x = args.columns.x;
+    quantize_rows_amax(args.rows, columns.out.amax, exec);
+    return nearest_tiles(false, false, columns.decoded != nullptr)(
+        {.m = {x.as<const bf16>(), x.stride, x.rows, x.cols},
+         .rows = {},
+         .columns = columns,
+         .upwards = true},
+        exec);
+  }
   const TensorView& x = matrix_of(args);
   const bool rows = !args.rows.out.empty(), columns = !args.columns.out.empty();
   const TileJob job = {.m = {x.as<const bf16>(), x.stride, x.rows, x.cols},

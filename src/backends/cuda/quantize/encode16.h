@@ -120,7 +120,7 @@ __device__ inline uint4 block_noise(const QuantizeJob& job, int64_t counter) {
   const auto w = Philox::generate(job.seed, static_cast<uint64_t>(counter), job.stream);
   return {w[0], w[1], w[2], w[3]};
 }
-/// m plus byte k of `noise` 256ths of the step above it; m is at most 6. 2^14 + u / 512 is a number whose
+/// m plus byte k of `noise` 256ths of the step above it. 2^14 + u / 512 is a number whose
 /// lowest mantissa bits are u; twice the step is the power of two below m, or 1.
 __device__ inline float add_noise(float m, uint32_t noise, int k) {
   const float u =
@@ -128,9 +128,11 @@ __device__ inline float add_noise(float m, uint32_t noise, int k) {
   const float twice = __uint_as_float(__float_as_uint(fmaxf(m, 1.0f)) & 0x7F800000u);
   return fmaf(u, twice, m);
 }
-/// rank_bits() with t rounded down, t < 8.
+/// rank_bits() with t rounded down, and the last code from 6 on, whatever is above. Patterns of a NaN are
+/// large.
 __device__ inline uint32_t floor_bits(float t) {
-  return min(__float_as_uint(__fmaf_rd(t, 2.0f, kHalfSteps)), __float_as_uint(__fadd_rd(t, kSteps)));
+  return __vimin3_u32(__float_as_uint(__fmaf_rd(t, 2.0f, kHalfSteps)), __float_as_uint(__fadd_rd(t, kSteps)),
+                      kRankBase + 7);
 }
 __device__ inline uint32_t noisy_ranks(const float m[8], uint32_t lower, uint32_t upper) {
   uint32_t word = 0;
@@ -144,7 +146,7 @@ __device__ inline uint2 encode_noisy(const Value& x, uint2 signs, float divisor,
   const float factor = factor_of(divisor);
   float m[16];
 #pragma unroll
-  for (int i = 0; i < 16; ++i) m[i] = fminf(fabsf(x(i)) * factor, 6.0f);
+  for (int i = 0; i < 16; ++i) m[i] = fabsf(x(i)) * factor;
   if (!(factor >= 0x1p-16f)) {
     correct(m, signs.x, factor);
     correct(m + 8, signs.y, factor);
