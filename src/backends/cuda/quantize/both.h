@@ -9,7 +9,8 @@ namespace minite::cuda {
 /// nearest or stochastic with blocks of a row, of which columns may be rotated, or to nearest with tiles of
 /// 16 x 16. An empty `out` leaves its way away; rows alone are for tiles of 16 x 16.
 [[nodiscard]] bool both_fit(const QuantizeBothArgs& args);
-/// Three launches with outer scales (zeros, amaxes, codes), else one.
+/// One launch without outer scales. With them zeros, amaxes and codes; or, with scales a row and a column to
+/// nearest, zeros, the codes of rows with the columns' amaxes, and the codes of columns.
 void quantize_tiles(const QuantizeBothArgs& args, const Exec& exec);
 
 }  // namespace minite::cuda

@@ -220,12 +220,8 @@ __device__ inline void quantize_tile_columns(const TileJob& tiles, const Corner&
   }
 }
 
-#ifndef MINITE_TILE_CTAS
-#define MINITE_TILE_CTAS 4
-#endif
 template <Way kRows, Way kColumns, bool kRotated, bool kDecoded>
-__global__ void __launch_bounds__(kTileThreads,
-                                  kRows == Way::noise || kColumns == Way::noise ? 3 : MINITE_TILE_CTAS)
+__global__ void __launch_bounds__(kTileThreads, kRows == Way::noise || kColumns == Way::noise ? 3 : 4)
     tile_kernel(const __grid_constant__ TileJob job) {
   constexpr bool kSmall = kRows == Way::tile || kColumns == Way::tile;
   __shared__ __align__(256) TileMemory memory;
