@@ -86,6 +86,15 @@ Op quantize_op(const QuantSpec& spec, Orientation along, int64_t rows, int64_t c
           }};
 }
 
+Op both_op(const QuantSpec& by_rows, const QuantSpec& by_columns) {
+  return {to_string(by_rows) + " and " + to_string(by_columns) + " by columns", [=](Space& s) -> Launch {
+            const TensorView x = s.matrix(144, 272, 0, true);
+            const QuantizeBothArgs both = {{x, Orientation::rows, s.codes(by_rows, 144, 272), {99, 5}},
+                                           {x, Orientation::columns, s.codes(by_columns, 272, 144), {99, 6}}};
+            return [=](const OpTable& t, const Exec& exec) { t.quantize_both(both, exec); };
+          }};
+}
+
 NormArgs norm_of(Space& s, const TensorView& x) {
   NormArgs args;
   args.x = x;
@@ -170,6 +179,15 @@ std::vector<Op> all_ops() {
     }
   }
   ops.push_back(quantize_op(turned, Orientation::columns, 50, 96, 0, true));
+  QuantSpec plain_tile = tile, turned_noise = noise;
+  plain_tile.outer = OuterScale::none;
+  turned_noise.rotation = Rotation::hadamard;
+  for (const auto& [by_rows, by_columns] : {std::pair{kRow, kRow},
+                                            {kTensor, turned},
+                                            {tile, tile},
+                                            {plain_tile, plain_tile},
+                                            {noise, turned_noise}})
+    ops.push_back(both_op(by_rows, by_columns));
   add_decoders(ops);
   add_producers(ops);
   return ops;

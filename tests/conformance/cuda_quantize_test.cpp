@@ -66,8 +66,16 @@ struct Shape {
   int64_t rows, cols;
 };
 /// Each size of team, rows longer than the largest, more rows than a tile.
-constexpr std::array<Shape, 9> kShapes = {
-    {{5, 64}, {3, 1024}, {9, 2048}, {5, 4096}, {2, 8192}, {1, 16384}, {1, 32768}, {1, 33792}, {160, 192}}};
+constexpr std::array<Shape, 10> kShapes = {{{5, 64},
+                                            {3, 1024},
+                                            {9, 2048},
+                                            {7, 2560},
+                                            {5, 4096},
+                                            {2, 8192},
+                                            {1, 16384},
+                                            {1, 32768},
+                                            {1, 33792},
+                                            {160, 192}}};
 
 void quantize(Trial& trial, const Shape& s, DType dtype, Fill fill, Orientation along, const QuantSpec& spec,
               int64_t extra, bool decoded) {
@@ -107,10 +115,18 @@ TEST_P(CudaQuantize, Aligned) {
 TEST_P(CudaQuantize, BothWays) {
   const QuantSpec none{FormatId::nvfp4}, row{FormatId::nvfp4, OuterScale::row},
       tensor{FormatId::nvfp4, OuterScale::tensor};
-  QuantSpec turned = tensor;
-  turned.rotation = Rotation::hadamard;
-  for (const auto& [by_rows, by_columns] :
-       {std::pair{none, none}, {row, row}, {tensor, tensor}, {row, turned}}) {
+  QuantSpec turned = tensor, noise = row, turned_noise = none, tile = none, scaled_tile = tensor;
+  noise.rounding = turned_noise.rounding = Rounding::stochastic;
+  turned.rotation = turned_noise.rotation = Rotation::hadamard;
+  tile.blocks = scaled_tile.blocks = BlockShape::tile;
+  for (const auto& [by_rows, by_columns] : {std::pair{none, none},
+                                            {row, row},
+                                            {tensor, tensor},
+                                            {row, turned},
+                                            {noise, noise},
+                                            {noise, turned_noise},
+                                            {tile, tile},
+                                            {scaled_tile, scaled_tile}}) {
     for (const Shape& s : {Shape{16, 16}, {48, 336}, {128, 128}, {272, 400}}) {
       for (const Fill fill : {Fill::normal, Fill::wide, Fill::special, Fill::finite, Fill::sparse}) {
         check(fmt::format("{} and {} of {}x{}", to_string(by_rows), to_string(by_columns), s.rows, s.cols),
@@ -120,19 +136,36 @@ TEST_P(CudaQuantize, BothWays) {
                     {x,
                      Orientation::rows,
                      trial.space.codes("rows", by_rows, s.rows, s.cols),
-                     {},
+                     {77, 3},
                      DType::f32,
                      trial.space.output("decoded rows", DType::bf16, s.rows, s.cols)},
                     {x,
                      Orientation::columns,
                      trial.space.codes("columns", by_columns, s.cols, s.rows),
-                     {},
+                     {77, 4},
                      DType::f32,
                      trial.space.output("decoded columns", DType::bf16, s.cols, s.rows, 8)}};
                 ASSERT_TRUE(cuda::both_fit(both)) << "the fast kernel is meant";
                 trial.op.quantize_both(both, trial.exec());
               });
       }
+    }
+  }
+}
+
+/// Both amaxes: rows are quantized in the pass that finds those of the columns.
+TEST_P(CudaQuantize, BothWaysRowsFirst) {
+  const QuantSpec row{FormatId::nvfp4, OuterScale::row};
+  for (const Shape& s :
+       {Shape{16, 512}, {48, 528}, {304, 2560}, {4000, 1040}, {32, 4096}, {16, 16384}, {16, 16400}}) {
+    for (const Fill fill : {Fill::normal, Fill::wide, Fill::special, Fill::sparse}) {
+      if (s.rows > 1000 && fill != Fill::wide) continue;  // more rows than blocks of threads on any device
+      check(fmt::format("both ways of {}x{}", s.rows, s.cols), [&](Trial& trial) {
+        const TensorView x = trial.space.input("x", DType::bf16, s.rows, s.cols, fill, 8);
+        trial.op.quantize_both({{x, Orientation::rows, trial.space.codes("rows", row, s.rows, s.cols)},
+                                {x, Orientation::columns, trial.space.codes("columns", row, s.cols, s.rows)}},
+                               trial.exec());
+      });
     }
   }
 }

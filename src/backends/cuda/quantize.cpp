@@ -32,9 +32,12 @@ void quantize(const QuantizeArgs& args, const Exec& exec) {
   require_kernel("quantize", spec);
   if (args.out.rows * args.out.cols == 0) return;
   const QuantizeJob job = quantize_job(args);
+  if (mx_rows_fit(args)) return mx_quantize_rows(args, exec);
   if (spec.format != FormatId::nvfp4) return mx_quantize(job, spec, exec);
   if (rows_fit(args)) return quantize_rows(args, exec);
-  if (args.along == Orientation::columns && both_fit({{}, args})) return quantize_tiles({{}, args}, exec);
+  const QuantizeBothArgs tiles =
+      args.along == Orientation::rows ? QuantizeBothArgs{args, {}} : QuantizeBothArgs{{}, args};
+  if (both_fit(tiles)) return quantize_tiles(tiles, exec);
   nvfp4_amax(job, exec);
   nvfp4_quantize(job, exec);
 }

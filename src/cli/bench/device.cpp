@@ -7,6 +7,7 @@
 #include "backends/registry.h"
 #include "cli/bench/cublas.h"
 #include "cli/bench/device_operands.h"
+#include "cli/bench/device_quantize.h"
 #include "cli/bench/specs.h"
 #include "core/fail.h"
 
@@ -254,6 +255,8 @@ BenchTable bench_device(const BenchOptions& options,
     progress(spec.name);
     table.rows.push_back(measure(spec, bench));
   }
+  for (BenchRow& row : bench_quantizers(op, options.rounds, filter, progress))
+    table.rows.push_back(std::move(row));
   require(!table.rows.empty(), "--filter {}: no kernel of the device has such a name; names look like {}",
           options.filter, kGemms[0].name);
   return table;

@@ -8,8 +8,8 @@
 namespace minite::cli {
 
 std::string_view rival_name(RivalId id) {
-  constexpr std::array<std::string_view, 8> kNames = {
-      "-",          "read bandwidth", "bare step",  "OpenBLAS f32",
+  constexpr std::array<std::string_view, 10> kNames = {
+      "-",          "read bandwidth", "bare step",  "copy",       "its parts", "OpenBLAS f32",
       "oneDNN f32", "oneDNN bf16",    "ggml NVFP4", "cuBLAS BF16"};
   return kNames[static_cast<size_t>(id)];
 }
@@ -64,6 +64,8 @@ Found<RivalCall> Rivals::call(RivalId id, const Problem& problem) {
     case RivalId::none:
     case RivalId::read_bandwidth:
     case RivalId::bare_step:
+    case RivalId::copy:
+    case RivalId::parts:
     case RivalId::cublas_bf16:  // the device bench opens it itself
       break;
   }

@@ -17,14 +17,16 @@ enum class RivalId : uint8_t {
   none,
   read_bandwidth,
   bare_step,  ///< the same step with nobody looking
+  copy,       ///< of the same bytes within a device
+  parts,      ///< of a fused op, one after the other
   openblas_f32,
   onednn_f32,
   onednn_bf16,
   ggml_nvfp4,
   cublas_bf16
 };
-/// "-", "read bandwidth", "bare step", "OpenBLAS f32", "oneDNN f32", "oneDNN bf16", "ggml NVFP4", "cuBLAS
-/// BF16".
+/// "-", "read bandwidth", "bare step", "copy", "its parts", "OpenBLAS f32", "oneDNN f32", "oneDNN bf16",
+/// "ggml NVFP4", "cuBLAS BF16".
 [[nodiscard]] std::string_view rival_name(RivalId id);
 [[nodiscard]] constexpr bool is_library(RivalId id) { return id >= RivalId::openblas_f32; }
 

@@ -4,20 +4,12 @@
 namespace minite::cuda {
 namespace {
 
-constexpr int kThreads = 256, kUnroll = 4;
+constexpr int kThreads = 256;
 
-/// Each thread moves 4 x 16 bytes, loads first.
+/// 16 bytes a thread: the fastest of 1, 2, 4 and 8 of them in flight, with or without streaming hints.
 __global__ void __launch_bounds__(kThreads) move_kernel(uint4* to, const uint4* from, long count) {
-  const long first = long{blockIdx.x} * kThreads * kUnroll + threadIdx.x;
-  uint4 v[kUnroll];
-#pragma unroll
-  for (int i = 0; i < kUnroll; ++i) {
-    if (first + i * kThreads < count) v[i] = __ldcs(from + first + i * kThreads);
-  }
-#pragma unroll
-  for (int i = 0; i < kUnroll; ++i) {
-    if (first + i * kThreads < count) __stcs(to + first + i * kThreads, v[i]);
-  }
+  const long i = long{blockIdx.x} * kThreads + threadIdx.x;
+  if (i < count) to[i] = from[i];
 }
 
 }  // namespace
@@ -66,7 +58,7 @@ double Replay::seconds(int times) {
 
 void copy_kernel(void* to, const void* from, long bytes, void* stream) {
   const long count = bytes / 16;
-  move_kernel<<<blocks(static_cast<size_t>(count), kThreads * kUnroll), kThreads, 0,
+  move_kernel<<<blocks(static_cast<size_t>(count), kThreads), kThreads, 0,
                 static_cast<cudaStream_t>(stream)>>>(static_cast<uint4*>(to), static_cast<const uint4*>(from),
                                                      count);
   check(cudaGetLastError(), "copy");

@@ -29,7 +29,8 @@ __global__ void __launch_bounds__(kThreads) norm_kernel(NormJob<T> job) {
   const int lane = static_cast<int>(threadIdx.x % 16), d = r < job.rows ? job.d : 0;
   const T* x = job.x + r * job.x_stride + g * job.d;
   const auto read = [&](int i) { return static_cast<float>(x[i]); };
-  const NormStats stats = norm_stats(read, d, lane, job.kind, job.eps);
+  const auto walk_of = [&](const auto& step) { return walk(read, d, lane, step); };
+  const NormStats stats = norm_stats(walk_of, d, job.kind, job.eps);
   if (d == 0) return;
   T* y = job.y + r * job.y_stride + g * job.d;
   for (int i = lane; i < d; i += 16) {

@@ -42,16 +42,17 @@ __device__ inline float walk(const Read& x, int d, int lane, const Step& step) {
   return acc;
 }
 
-/// Statistics of x(0) .. x(d - 1). All 32 lanes of a warp call it; `lane` is the chain's number.
-template <class Read>
-__device__ inline NormStats norm_stats(const Read& x, int d, int lane, NormKind kind, float eps) {
+/// Statistics of a row of d elements. All 32 lanes of a warp call it; walk_of(step) folds a step over the
+/// lane's chain.
+template <class WalkOf>
+__device__ inline NormStats norm_stats(const WalkOf& walk_of, int d, NormKind kind, float eps) {
   float mean = 0, sum = 0;
   if (kind == NormKind::layernorm) {
-    sum = walk(x, d, lane, [](float acc, float v) { return acc + v; });
+    sum = walk_of([](float acc, float v) { return acc + v; });
     mean = fold_lanes(sum) / static_cast<float>(d);
-    sum = walk(x, d, lane, [mean](float acc, float v) { return fmaf(v - mean, v - mean, acc); });
+    sum = walk_of([mean](float acc, float v) { return fmaf(v - mean, v - mean, acc); });
   } else {
-    sum = walk(x, d, lane, [](float acc, float v) { return fmaf(v, v, acc); });
+    sum = walk_of([](float acc, float v) { return fmaf(v, v, acc); });
   }
   sum = fold_lanes(sum);
   return {mean, 1.0f / sqrtf(sum / static_cast<float>(d) + eps)};

@@ -22,7 +22,7 @@ __device__ Words8 activate(const Words8& gate, const Words8& up, const Sigmoid& 
 }
 
 struct Swiglu {
-  static constexpr bool kDecoded = false;
+  static constexpr bool kDecoded = false, kWarpRows = false;
   static constexpr int64_t kPairsUpTo = 2 * kTeamLimit;
   const bf16* x;
   bf16* y;
@@ -39,7 +39,7 @@ struct Swiglu {
 };
 
 struct Permute {
-  static constexpr bool kDecoded = false;
+  static constexpr bool kDecoded = false, kWarpRows = false;
   static constexpr int64_t kPairsUpTo = 2 * kTeamLimit;
   const bf16* x;
   const int32_t* slot_of;

@@ -15,6 +15,13 @@ void nvfp4_quantize(const QuantizeJob& job, const Exec& exec);
 /// Whether the fast path along rows takes a call, and that path, amaxes included.
 [[nodiscard]] bool rows_fit(const QuantizeArgs& args);
 void quantize_rows(const QuantizeArgs& args, const Exec& exec);
+/// Whether rows are quantized, each with its own scale to nearest, in a pass that finds the amaxes of x's
+/// columns too; and that pass, which leaves them in columns[x.cols].
+[[nodiscard]] bool rows_amax_fit(const QuantizeArgs& rows);
+void quantize_rows_amax(const QuantizeArgs& rows, float* columns, const Exec& exec);
+/// Likewise for MXFP8 (along rows, BF16).
+[[nodiscard]] bool mx_rows_fit(const QuantizeArgs& args);
+void mx_quantize_rows(const QuantizeArgs& args, const Exec& exec);
 void mx_quantize(const QuantizeJob& job, const QuantSpec& spec, const Exec& exec);
 
 void decode(const DequantizeArgs& args, const Exec& exec);

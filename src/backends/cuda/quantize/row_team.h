@@ -5,9 +5,10 @@
 // A Source says where a block of a row comes from: `uint4`-aligned x, or an op computed on the way.
 //   __device__ Words8 operator()(int64_t r, int64_t b) const;
 //   static constexpr bool kDecoded: whether decoded values may be wanted beside the codes
+//   static constexpr bool kWarpRows: whether a warp should own rows of 97 to 160 blocks
 //   static constexpr int64_t kPairsUpTo: longest row, in blocks, with two blocks a thread instead of four
 #include "backends/cuda/common/launch.h"
-#include "backends/cuda/quantize/encode16.h"
+#include "backends/cuda/quantize/search16.h"
 
 namespace minite::cuda {
 
@@ -45,8 +46,20 @@ __device__ inline uint32_t load_team(const Team& team, const Source& source, int
   }
   return widest(most & 0x7FFF7FFFu);
 }
+/// Block b of row r by an encoder.
+template <Encoder kEncoder>
+__device__ inline void finish_with(const QuantizeJob& job, const BlockPlace& to, int64_t r, int64_t b,
+                                   const Words8& x, const Outer& outer) {
+  if constexpr (kEncoder == Encoder::nearest) {
+    finish_block(to, x, outer.s_enc * kSixth, outer.s_dec);
+  } else if constexpr (kEncoder == Encoder::noise) {
+    finish_noisy_block(job, to, r * job.out.scale_stride + b, x, outer.s_enc * kSixth, outer.s_dec);
+  } else {
+    finish_searched_block<kEncoder == Encoder::squares>(job, to, x, outer);
+  }
+}
 /// Outer scale, block scales and codes of row r, whose amax is known.
-template <int kBlocks, bool kDecoded>
+template <int kBlocks, bool kDecoded, Encoder kEncoder = Encoder::nearest>
 __device__ inline void finish_row(const QuantizeJob& job, const Team& team, int64_t r, const Words8* x,
                                   float amax) {
   const Outer outer = outer_scale(amax, job.range);
@@ -58,7 +71,8 @@ __device__ inline void finish_row(const QuantizeJob& job, const Team& team, int6
   if (!kDecoded) to.decoded = nullptr;
 #pragma unroll
   for (int i = 0; i < kBlocks; ++i) {
-    if (team.owns(i)) finish_block(to.at(i * team.size), x[i], outer.s_enc * kSixth, outer.s_dec);
+    if (team.owns(i))
+      finish_with<kEncoder>(job, to.at(i * team.size), r, team.lane + i * team.size, x[i], outer);
   }
 }
 
@@ -73,17 +87,17 @@ __device__ inline uint32_t block_max(uint32_t value) {
 }
 
 /// A warp a row.
-template <int kBlocks, class Source>
+template <int kBlocks, Encoder kEncoder, class Source>
 __global__ void __launch_bounds__(kRowCta) warp_row_kernel(QuantizeJob job, Source source) {
   const int64_t r = int64_t{blockIdx.x} * (kRowCta / 32) + threadIdx.x / 32;
   if (r >= job.out.rows) return;
   const Team team = {static_cast<int>(threadIdx.x % 32), 32, static_cast<int>(job.out.scale_stride)};
   Words8 x[kBlocks];
   const uint32_t most = __reduce_max_sync(0xFFFFFFFFu, load_team<kBlocks>(team, source, r, x));
-  finish_row<kBlocks, Source::kDecoded>(job, team, r, x, __uint_as_float(most));
+  finish_row<kBlocks, Source::kDecoded, kEncoder>(job, team, r, x, __uint_as_float(most));
 }
 /// A block of threads a row.
-template <int kBlocks, class Source>
+template <int kBlocks, Encoder kEncoder, class Source>
 __global__ void __launch_bounds__(kTeamLimit) __maxnreg__(32 + 8 * kBlocks)
     block_row_kernel(QuantizeJob job, Source source) {
   const int64_t r = blockIdx.x;
@@ -91,12 +105,12 @@ __global__ void __launch_bounds__(kTeamLimit) __maxnreg__(32 + 8 * kBlocks)
                      static_cast<int>(job.out.scale_stride)};
   Words8 x[kBlocks];
   const uint32_t most = block_max(load_team<kBlocks>(team, source, r, x));
-  finish_row<kBlocks, Source::kDecoded>(job, team, r, x, __uint_as_float(most));
+  finish_row<kBlocks, Source::kDecoded, kEncoder>(job, team, r, x, __uint_as_float(most));
 }
 
 /// Rows without an outer scale, or whose amax is known. Blocks of threads walk a row; rows side by side in
 /// memory come as one.
-template <int kBlocks, class Source>
+template <int kBlocks, Encoder kEncoder, class Source>
 __global__ void __launch_bounds__(kRowCta) given_scale_kernel(QuantizeJob job, Source source) {
   const int64_t first = int64_t{blockIdx.x} * (kRowCta * kBlocks) + threadIdx.x;
   for (int64_t r = blockIdx.y; r < job.out.rows; r += gridDim.y) {
@@ -112,7 +126,7 @@ __global__ void __launch_bounds__(kRowCta) given_scale_kernel(QuantizeJob job, S
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {
       if (first + i * kRowCta < job.out.scale_stride)
-        finish_block(to.at(i * kRowCta), x[i], outer.s_enc * kSixth, outer.s_dec);
+        finish_with<kEncoder>(job, to.at(i * kRowCta), r, first + i * kRowCta, x[i], outer);
     }
   }
 }
@@ -146,15 +160,16 @@ void produce(int64_t rows, int64_t per_row, const Source& source, const Exec& ex
 /// Longest row, in blocks, that a team holds.
 inline constexpr int64_t kLongestRow = kTeamLimit * 4;
 
-template <int kBlocks, class Source>
+template <int kBlocks, Encoder kEncoder, class Source>
 void launch_block_rows(const QuantizeJob& job, const Source& source, cudaStream_t stream) {
   const unsigned warps = blocks(static_cast<size_t>(job.out.scale_stride), 32 * kBlocks);
-  block_row_kernel<kBlocks><<<static_cast<unsigned>(job.out.rows), 32 * warps, 0, stream>>>(job, source);
+  block_row_kernel<kBlocks, kEncoder>
+      <<<static_cast<unsigned>(job.out.rows), 32 * warps, 0, stream>>>(job, source);
 }
-template <int kBlocks, class Source>
+template <int kBlocks, Encoder kEncoder, class Source>
 void launch_warp_rows(const QuantizeJob& job, const Source& source, cudaStream_t stream) {
   const unsigned grid = blocks(static_cast<size_t>(job.out.rows), kRowCta / 32);
-  warp_row_kernel<kBlocks><<<grid, kRowCta, 0, stream>>>(job, source);
+  warp_row_kernel<kBlocks, kEncoder><<<grid, kRowCta, 0, stream>>>(job, source);
 }
 
 /// Whether two blocks a thread leave more than a tenth of a team idle, and one block does not.
@@ -163,31 +178,34 @@ inline bool one_block_fits_better(int64_t per_row) {
   return per_row <= kTeamLimit && 10 * idle > per_row;
 }
 
-/// Codes of rows with their own outer scales; scale_stride is at most kLongestRow.
-template <class Source>
+/// Codes of rows with their own outer scales; scale_stride is at most kLongestRow. A warp a row waits for no
+/// other warp, as long as its registers hold the row.
+template <Encoder kEncoder = Encoder::nearest, class Source>
 void quantize_own_scale(const QuantizeJob& job, const Source& source, const Exec& exec) {
   const int64_t per_row = job.out.scale_stride;
   const cudaStream_t stream = stream_of(exec);
   if (per_row <= 32) {
-    launch_warp_rows<1>(job, source, stream);
+    launch_warp_rows<1, kEncoder>(job, source, stream);
   } else if (per_row <= 64) {
-    launch_warp_rows<2>(job, source, stream);
+    launch_warp_rows<2, kEncoder>(job, source, stream);
+  } else if (Source::kWarpRows && per_row > 96 && per_row <= 160) {
+    launch_warp_rows<5, kEncoder>(job, source, stream);
   } else if (one_block_fits_better(per_row)) {
-    launch_block_rows<1>(job, source, stream);
+    launch_block_rows<1, kEncoder>(job, source, stream);
   } else if (per_row <= Source::kPairsUpTo) {
-    launch_block_rows<2>(job, source, stream);
+    launch_block_rows<2, kEncoder>(job, source, stream);
   } else {
-    launch_block_rows<4>(job, source, stream);
+    launch_block_rows<4, kEncoder>(job, source, stream);
   }
   check(cudaGetLastError(), "quantize rows");
 }
 
 /// Codes under amaxes that are known, or without outer scales.
-template <class Source>
+template <Encoder kEncoder = Encoder::nearest, class Source>
 void quantize_given_scale(QuantizeJob job, const Source& source, const Exec& exec) {
   constexpr int kBlocks = 2;
   const dim3 grid = row_grid(job.out.rows, job.out.scale_stride, kBlocks);
-  given_scale_kernel<kBlocks><<<grid, kRowCta, 0, stream_of(exec)>>>(job, source);
+  given_scale_kernel<kBlocks, kEncoder><<<grid, kRowCta, 0, stream_of(exec)>>>(job, source);
   check(cudaGetLastError(), "quantize rows");
 }
 

@@ -1,22 +1,11 @@
-// NVFP4 along rows of BF16, nearest, blocks of a row: the fast path of quantize.
+// NVFP4 along rows of BF16, blocks of a row: to nearest, and the choice among the encoders.
 #include <algorithm>
 
 #include "backends/cuda/device.h"
-#include "backends/cuda/quantize/kernels.h"
-#include "backends/cuda/quantize/row_team.h"
+#include "backends/cuda/quantize/rows_run.h"
 
 namespace minite::cuda {
 namespace {
-
-template <bool kWithDecoded>
-struct Copy {
-  static constexpr bool kDecoded = kWithDecoded;
-  static constexpr int64_t kPairsUpTo =
-      256;  // measured: loads of 8192 columns and more keep memory busier by fours
-  const bf16* x;
-  int64_t stride;
-  __device__ Words8 operator()(int64_t r, int64_t b) const { return load_words(x + r * stride + 16 * b); }
-};
 
 constexpr unsigned kAmaxThreads = 512;
 constexpr int kVectors = 4;  ///< of 8 elements, of a thread, in flight together
@@ -40,6 +29,8 @@ __global__ void __launch_bounds__(kAmaxThreads) amax_kernel(const uint4* x, int6
   if (threadIdx.x == 0) atomicMax(amax, most);
 }
 
+}  // namespace
+
 void flat_amax(const QuantizeJob& job, int64_t elements, const Exec& exec) {
   const auto full = static_cast<unsigned>(device().multiprocessors) * 4;  // 4 x 512 threads each
   check(cudaMemsetAsync(job.out.amax, 0, sizeof(float), stream_of(exec)), "cudaMemsetAsync");
@@ -49,43 +40,21 @@ void flat_amax(const QuantizeJob& job, int64_t elements, const Exec& exec) {
   check(cudaGetLastError(), "quantize: amax");
 }
 
-}  // namespace
-
 bool rows_fit(const QuantizeArgs& args) {
   const QuantSpec& spec = args.out.spec;
   return spec.format == FormatId::nvfp4 && spec.blocks == BlockShape::row &&
-         spec.search == ScaleSearch::amax && spec.rounding == Rounding::nearest &&
          args.along == Orientation::rows && args.x.dtype == DType::bf16 && vectors_fit(args.x, 16) &&
          vectors_fit(args.out) && (args.decoded.empty() || vectors_fit(args.decoded, 16));
 }
 
-namespace {
-
-template <class Source>
-void run(QuantizeJob job, const QuantizeArgs& args, const Source& source, const Exec& exec) {
-  if (job.domain == Domain::row && job.out.scale_stride <= kLongestRow)
-    return quantize_own_scale(job, source, exec);
-  if (job.domain == Domain::tensor && args.x.stride == args.x.cols) {
-    flat_amax(job, args.x.size(), exec);
-  } else {
-    nvfp4_amax(job, exec);
-  }
-  const bool flat =
-      args.x.stride == args.x.cols && (args.decoded.empty() || args.decoded.stride == args.decoded.cols);
-  if (flat && job.domain != Domain::row) {  // one long row
-    job.out.scale_stride *= job.out.rows;
-    job.out.rows = 1;
-  }
-  quantize_given_scale(job, source, exec);
-}
-
-}  // namespace
-
 void quantize_rows(const QuantizeArgs& args, const Exec& exec) {
+  const QuantSpec& spec = args.out.spec;
+  if (spec.search != ScaleSearch::amax) return quantize_rows_searched(args, exec);
+  if (spec.rounding == Rounding::stochastic) return quantize_rows_noisy(args, exec);
   const QuantizeJob job = quantize_job(args);
   const auto* x = args.x.as<const bf16>();
-  if (args.decoded.empty()) return run(job, args, Copy<false>{x, args.x.stride}, exec);
-  run(job, args, Copy<true>{x, args.x.stride}, exec);
+  if (args.decoded.empty()) return run_rows<Encoder::nearest>(job, args, Copy<false>{x, args.x.stride}, exec);
+  run_rows<Encoder::nearest>(job, args, Copy<true>{x, args.x.stride}, exec);
 }
 
 }  // namespace minite::cuda
