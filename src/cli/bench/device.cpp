@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/device.h"
-#include "backends/cuda/timing.h"
 #include "backends/registry.h"
-#include "cli/bench/cublas.h"
+#include "cli/bench/device_grouped.h"
 #include "cli/bench/device_operands.h"
 #include "cli/bench/specs.h"
 #include "core/fail.h"
@@ -110,30 +109,6 @@ class Uploader {
   int copies_;
 };
 
-/// Replays of both sides, round by round.
-struct Sides {
-  std::vector<double> ours, theirs, ratios;
-};
-Sides alternate(cuda::Replay& ours, cuda::Replay* theirs, int rounds) {
-  const auto times = [](cuda::Replay& r) {
-    return std::max(1, static_cast<int>(0.02 / (r.seconds(1) * 20)));
-  };
-  const int our_times = times(ours), their_times = theirs == nullptr ? 0 : times(*theirs);
-  Sides sides;
-  for (int i = 0; i < rounds; ++i) {
-    sides.ours.push_back(ours.seconds(our_times));
-    if (theirs == nullptr) continue;
-    sides.theirs.push_back(theirs->seconds(their_times));
-    sides.ratios.push_back(sides.theirs.back() / sides.ours.back());
-  }
-  return sides;
-}
-
-Spread in_us(const std::vector<double>& seconds) {
-  Spread s = spread(seconds);
-  return {s.median * 1e6, s.least * 1e6, s.most * 1e6};
-}
-
 BenchRow measure(const GemmSpec& spec, Bench& bench) {
   const bool a_codes = spec.way == Way::w4a4_packed || spec.way == Way::w4a4_decoded,
              b_codes = spec.way != Way::bf16;
@@ -174,20 +149,10 @@ BenchRow measure(const GemmSpec& spec, Bench& bench) {
         std::max(20, wide.copies()));
   }
   const Sides sides = alternate(ours, theirs.get(), bench.rounds);
-  BenchRow row;
-  row.name = spec.name;
-  row.problem = fmt::format("M={} N={} K={}", spec.m, spec.n, spec.k);
-  row.unit = "us";
-  row.rival = RivalId::cublas_bf16;
-  row.against = bench.cublas == nullptr ? "absent" : bench.cublas->name();
-  row.ours = in_us(sides.ours);
-  if (theirs != nullptr) {
-    row.theirs = in_us(sides.theirs);
-    row.ratio = spread(sides.ratios);
-  }
   const auto moved = static_cast<double>(bytes(spec.n, b_codes && !decoded) +
                                          bytes(spec.m, a_codes && !decoded) + spec.m * spec.n * 2);
-  row.ceiling = moved / spread(sides.ours).median / bench.copy_rate;
+  BenchRow row = row_of(spec.name, sides, bench.cublas, moved, bench.copy_rate);
+  row.problem = fmt::format("M={} N={} K={}", spec.m, spec.n, spec.k);
   row.must = spec.must;
   row.aim = spec.aim;
   return row;
@@ -228,6 +193,7 @@ BenchTable bench_device(const BenchOptions& options,
     progress(spec.name);
     table.rows.push_back(measure(spec, bench));
   }
+  bench_grouped({op, cublas.it.get(), options.rounds, bench.copy_rate}, filter, progress, table.rows);
   require(!table.rows.empty(), "--filter {}: no kernel of the device has such a name; names look like {}",
           options.filter, kGemms[0].name);
   return table;

@@ -49,6 +49,38 @@ void flat_amax(const QuantizeJob& job, int64_t elements, const Exec& exec) {
   check(cudaGetLastError(), "quantize: amax");
 }
 
+constexpr int kGroupRows = 16;  ///< of a block of threads
+
+/// The amaxes of groups of rows. A block of threads walks its rows and writes where a group ends.
+__global__ void __launch_bounds__(kAmaxThreads)
+    group_amax_kernel(const bf16* x, int64_t stride, int vectors, DeviceGroups groups, unsigned* amax) {
+  int r = static_cast<int>(blockIdx.x) * kGroupRows;
+  const int end = min(r + kGroupRows, group_begin(groups, groups.count));
+  while (r < end) {
+    const int group = group_of_row(groups, r), last = min(end, group_begin(groups, group + 1));
+    uint32_t most = 0;
+    for (; r < last; ++r) {
+      const auto* row = reinterpret_cast<const uint4*>(x + r * stride);
+#pragma unroll 4
+      for (int i = static_cast<int>(threadIdx.x); i < vectors; i += kAmaxThreads) {
+        const uint4 v = row[i];
+        most = larger(most, pair_max(&v.x, 4));
+      }
+    }
+    most = __reduce_max_sync(0xFFFFFFFFu, widest(most & 0x7FFF7FFFu));
+    if (threadIdx.x % 32 == 0) atomicMax(amax + group, most);
+  }
+}
+
+void group_amax(const QuantizeJob& job, const TensorView& x, const Exec& exec) {
+  const auto groups = static_cast<size_t>(job.groups.count);
+  check(cudaMemsetAsync(job.out.amax, 0, groups * sizeof(float), stream_of(exec)), "cudaMemsetAsync");
+  group_amax_kernel<<<blocks(static_cast<size_t>(x.rows), kGroupRows), kAmaxThreads, 0, stream_of(exec)>>>(
+      x.as<const bf16>(), x.stride, static_cast<int>(x.cols / 8), job.groups,
+      reinterpret_cast<unsigned*>(job.out.amax));
+  check(cudaGetLastError(), "quantize: amaxes of groups");
+}
+
 }  // namespace
 
 bool rows_fit(const QuantizeArgs& args) {
@@ -65,13 +97,15 @@ template <class Source>
 void run(QuantizeJob job, const QuantizeArgs& args, const Source& source, const Exec& exec) {
   if (job.domain == Domain::row && job.out.scale_stride <= kLongestRow)
     return quantize_own_scale(job, source, exec);
-  if (job.domain == Domain::tensor && args.x.stride == args.x.cols) {
+  if (job.domain == Domain::group) {
+    group_amax(job, args.x, exec);
+  } else if (job.domain == Domain::tensor && args.x.stride == args.x.cols) {
     flat_amax(job, args.x.size(), exec);
   } else {
     nvfp4_amax(job, exec);
   }
-  const bool flat =
-      args.x.stride == args.x.cols && (args.decoded.empty() || args.decoded.stride == args.decoded.cols);
+  const bool flat = job.groups.offset == nullptr && args.x.stride == args.x.cols &&
+                    (args.decoded.empty() || args.decoded.stride == args.decoded.cols);
   if (flat && job.domain != Domain::row) {  // one long row
     job.out.scale_stride *= job.out.rows;
     job.out.rows = 1;
@@ -81,8 +115,11 @@ void run(QuantizeJob job, const QuantizeArgs& args, const Source& source, const 
 
 }  // namespace
 
-void quantize_rows(const QuantizeArgs& args, const Exec& exec) {
-  const QuantizeJob job = quantize_job(args);
+void quantize_rows(const QuantizeArgs& args, const Exec& exec) { quantize_rows(args, {}, exec); }
+void quantize_rows(const QuantizeArgs& args, const DeviceGroups& groups, const Exec& exec) {
+  QuantizeJob job = quantize_job(args);
+  job.groups = groups;
+  if (groups.offset != nullptr && args.out.spec.outer == OuterScale::expert) job.domain = Domain::group;
   const auto* x = args.x.as<const bf16>();
   if (args.decoded.empty()) return run(job, args, Copy<false>{x, args.x.stride}, exec);
   run(job, args, Copy<true>{x, args.x.stride}, exec);

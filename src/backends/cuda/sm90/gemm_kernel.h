@@ -95,6 +95,10 @@ struct Producer {
   }
 };
 
+struct Nothing {
+  __device__ void operator()(int, int) const {}
+};
+
 template <int kN, Major kA, Major kB, bool kChunked, Store kStore>
 struct Consumer {
   using L = Layout<kN>;
@@ -139,13 +143,15 @@ struct Consumer {
   }
 
   /// One chain from zero over the next `count` stages. A stage is given back once the products behind it are
-  /// under way.
+  /// under way. `arrived(k, stage)` is called before stage k of the chain is multiplied.
+  template <class Arrived = Nothing>
   static __device__ void chain(float (&d)[kRegisters], int count, int group, const Shared<kN>& memory,
-                               Ring<L::kStages>& at) {
+                               Ring<L::kStages>& at, const Arrived& arrived = {}) {
     const bool speaks = threadIdx.x % 128 == 0;
     int before = 0;
     for (int k = 0; k < count; ++k) {
       memory.full[at.stage].wait(at.parity);
+      arrived(k, at.stage);
       const uint32_t stage = shared_address(memory.ring + at.stage * L::kStageBytes);
       depth_block(d, stage + group * (L::kRowsBytes / 2), stage + L::kRowsBytes, k == 0);
       wgmma_wait<1>();

@@ -53,6 +53,14 @@ __device__ inline void load_box(void* to, const CUtensorMap& map, int x, int y, 
       "l"(&map), "r"(shared_address(&barrier.state)), "r"(x), "r"(y)
       : "memory");
 }
+/// The same from matrix z of a stack.
+__device__ inline void load_box(void* to, const CUtensorMap& map, int x, int y, int z, Barrier& barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
+      "[%2];" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier.state)), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
 /// Starts the copy of a box in shared memory to (x, y) of `map`; what lies outside the tensor is left out.
 /// Belongs to the thread's current group of stores.
 __device__ inline void store_box(const CUtensorMap& map, const void* from, int x, int y) {
