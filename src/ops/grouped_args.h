@@ -55,8 +55,9 @@ struct GroupedWgradArgs {
 /// start at a group's first row and a cut block behaves as if padded with zeros, which are stored: with P_g =
 /// the rows of g rounded up to whole blocks and S_g = the sum of P before g, group g's codes are a matrix [C,
 /// P_g] of its own that starts at element C * S_g of out.codes, its block scales at block C * S_g / block.
-/// `out` is stated as [C, padded_rows()]. Outer scales: none, `expert` [E] or `row` [E*C]. Rows of no group
-/// and outer scales of groups without rows are not written.
+/// `out` is stated as [C, padded_rows()]. Outer scales: none, `expert` [E] or `row` [E*C]. Codes and decoded
+/// values of rows of no group are not written; outer scales and amaxes of such rows, and of groups without
+/// rows, are unspecified.
 struct GroupedQuantizeArgs {
   TensorView x;  ///< [R, C] bf16 or f32
   GroupBounds groups;

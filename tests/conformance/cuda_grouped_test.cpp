@@ -332,8 +332,9 @@ TEST_F(CudaGrouped, OneGraphServesAllBounds) {
   step.wgrad.groups = groups;
   step.wgrad.y = device_->output(DType::f32, kExperts * kN, kK);
   step.wgrad.output = Output::overwrite;
+  const Exec work = exec(scratch(step.gemm));
   const auto launch = [&](void* stream) {
-    op_->grouped_gemm(step.gemm, {nullptr, {}, stream});
+    op_->grouped_gemm(step.gemm, {nullptr, work.scratch, stream});
     op_->grouped_quantize(step.quantize, {nullptr, {}, stream});
     op_->grouped_wgrad(step.wgrad, {nullptr, {}, stream});
   };
@@ -427,7 +428,8 @@ TEST_F(CudaGrouped, RefusesWithASentence) {
   wide.b = Operand::of(random(DType::f32, 2 * 32, 64));
   refused("f32", [&] { op_->grouped_gemm(wide, {}); });
   odd.a = Operand::of(random(DType::bf16, 16, 64, 3));
-  refused("67 elements apart", [&] { op_->grouped_gemm(odd, {}); });
+  refused("67 elements apart", [&] { op_->grouped_gemm(odd, exec(256)); });
+  refused("counter of tiles", [&] { op_->grouped_gemm(args, {}); });
   GroupedWgradArgs wgrad;
   wgrad.a = random(DType::bf16, 16, 33);
   wgrad.b = random(DType::bf16, 16, 64);

@@ -1,6 +1,7 @@
 // Products by group with bounds on the device: which kernel, and its operands in the form that it reads.
 #include "backends/cuda/sm90/grouped.h"
 
+#include <cuda_runtime.h>
 #include <fmt/format.h>
 
 #include "backends/cuda/common/operand.h"
@@ -41,6 +42,19 @@ sm90::GroupedEpilogue epilogue_of(const TensorView& y, const GroupScales& a, con
   return {each, a_steps.group, b_steps.group};
 }
 
+constexpr int64_t kCounterBytes = 256;
+
+/// A counter in scratch, set to 0 on the stream.
+int* counter(Scratch& scratch, const Exec& exec) {
+  auto* at = reinterpret_cast<int*>(scratch.take(kCounterBytes));
+  if (at == nullptr)
+    refuse("grouped_gemm", "the scratch is too small for the counter of tiles: see grouped_scratch");
+  const cudaError_t error = cudaMemsetAsync(at, 0, sizeof(int), static_cast<cudaStream_t>(exec.stream));
+  if (error != cudaSuccess)
+    fail_cuda(false, "counter of tiles", cudaGetErrorName(error), cudaGetErrorString(error));
+  return at;
+}
+
 void require_addressable(const TensorView& x, std::string_view name) {
   if (const std::string problem = sm90::tensor_map_problem(x); !problem.empty())
     refuse("grouped_wgrad", fmt::format("{}: {}", name, problem));
@@ -52,7 +66,7 @@ int64_t grouped_scratch(const GemmProblem& p, int64_t rows, int64_t groups, int)
   // Weights by columns are a stack of K rows of N.
   const int64_t turned =
       format(p.b).block == 0 && p.n % 8 != 0 ? round_up(2 * groups * p.k * round_up(p.n, 8), 256) : 0;
-  return copy_bytes(p.a, rows, p.k) + std::max(copy_bytes(p.b, groups * p.n, p.k), turned);
+  return kCounterBytes + copy_bytes(p.a, rows, p.k) + std::max(copy_bytes(p.b, groups * p.n, p.k), turned);
 }
 
 void grouped_gemm(const GroupedGemmArgs& args, const Exec& exec) {
@@ -68,6 +82,7 @@ void grouped_gemm(const GroupedGemmArgs& args, const Exec& exec) {
   }
   // Few rows a group on prepacked weights: the place for a grouped form of sm90/gemm_few.
   Scratch scratch(exec.scratch);
+  int* claimed = counter(scratch, exec);
   const Prepared a = prepare("grouped_gemm", args.a, "a", scratch, exec),
                  b = prepare("grouped_gemm", args.b, "b", scratch, exec);
   const int64_t n = args.y.cols, k = args.a.depth();
@@ -83,7 +98,8 @@ void grouped_gemm(const GroupedGemmArgs& args, const Exec& exec) {
                                      .groups = device_groups(args.groups, args.y.rows),
                                      .n = n,
                                      .k = k,
-                                     .chunk = sm90::chunk_length(n, k)};
+                                     .chunk = sm90::chunk_length(n, k),
+                                     .claimed = claimed};
   const auto kernel = sm90::chunks(n, k) == 1 ? sm90::grouped_wide : sm90::grouped_chunked;
   kernel(product, epilogue, exec.stream);
 }

@@ -8,6 +8,7 @@ namespace minite::cli {
 namespace {
 
 constexpr int64_t kExperts = 128, kN = 1536, kK = 2048;
+constexpr int64_t kScratch = 1024;  ///< operands need none; the kernel counts its tiles there
 constexpr int64_t kDrawnExperts = 8, kDrawnRows = 8192;  ///< of the host; the rest repeats them
 
 enum class Product : uint8_t {
@@ -70,6 +71,7 @@ class Setting {
     offset_ = take(static_cast<int64_t>(bounds_.size()) * 4);
     bench.op.memory->copy_in(offset_, bounds_.data(), static_cast<int64_t>(bounds_.size()) * 4, nullptr);
     groups_ = {static_cast<const int32_t*>(offset_), kExperts};
+    scratch_ = take(kScratch);
     if (weights_too) {
       w_ = repeated(weights(kDrawnExperts * kN, kK).view, kExperts * kN);
       y_ = TensorView(take(spec.rows * width * 2), DType::bf16, spec.rows, width);
@@ -87,8 +89,8 @@ class Setting {
     Operand b = Operand::of(w_);
     if (spec_.product == Product::dgrad) b.along = Orientation::columns;
     if (spec_.product == Product::w4a4_decoded)
-      return bench_.op.grouped_gemm({qx_, groups_, qw_, y_}, {nullptr, {}, stream});
-    bench_.op.grouped_gemm({Operand::of(x_), groups_, b, y_}, {nullptr, {}, stream});
+      return bench_.op.grouped_gemm({qx_, groups_, qw_, y_}, exec(stream));
+    bench_.op.grouped_gemm({Operand::of(x_), groups_, b, y_}, exec(stream));
   }
   /// The same numbers, one product an expert.
   void theirs(void* stream) const {
@@ -128,6 +130,9 @@ class Setting {
   }
 
  private:
+  [[nodiscard]] Exec exec(void* stream) const {
+    return {nullptr, {static_cast<std::byte*>(scratch_), kScratch}, stream};
+  }
   void* take(int64_t bytes) {
     memory_.emplace_back(*bench_.op.memory, bytes);
     return memory_.back().data();
@@ -169,6 +174,7 @@ class Setting {
   TensorView x_, w_, y_;  ///< w: weights, or dy of a weight gradient
   Operand qx_, qw_;
   void* offset_ = nullptr;
+  void* scratch_ = nullptr;
   GroupBounds groups_;
 };
 

@@ -16,10 +16,11 @@ enum class Store : uint8_t {
 };
 
 /// Shared memory of one warpgroup's way out: boxes of 64 rows by 128 bytes, or for direct stores 16 rows by
-/// 32 FP32 a warp (16 x 40 x 4 bytes, 10 KB in all). A tile of 256 columns leaves room for two boxes.
-template <int kN>
+/// 32 FP32 a warp (16 x 40 x 4 bytes, 10 KB in all). A tile of 256 columns leaves room for two boxes; one
+/// of 192 for one beside five stages, or three beside four.
+template <int kN, int kOutBoxes = kN == 256 ? 2 : 1>
 struct WayOut {
-  static constexpr int kBoxBytes = 64 * 128, kBoxes = kN == 256 ? 2 : 1;
+  static constexpr int kBoxBytes = 64 * 128, kBoxes = kOutBoxes;
   static constexpr int kPitch =
       40;  ///< FP32 between rows of a warp's direct way: 8 rows fall on different banks
   static constexpr int kDirectBytes = 4 * 16 * kPitch * 4;
@@ -27,10 +28,8 @@ struct WayOut {
   static constexpr int kBytes = (kMost + 1023) / 1024 * 1024;  ///< boxes start at multiples of 1024
 };
 
-template <int kN, Store kStore>
+template <int kN, Store kStore, class W = WayOut<kN>>
 class Writer {
-  using W = WayOut<kN>;
-
  public:
   /// m, n: size of y; `out`: the warpgroup's way out; `scales`: the block's, kN of them.
   __device__ Writer(const CUtensorMap& map, const DeviceEpilogue& epilogue, int m, int n, uint8_t* out,

@@ -19,7 +19,8 @@ struct GroupedProduct {
   Major b_major = Major::k;
   DeviceGroups groups;
   int64_t n = 0, k = 0;
-  int64_t chunk = 0;  ///< k of a chunk (chunks.h)
+  int64_t chunk = 0;       ///< k of a chunk (chunks.h)
+  int* claimed = nullptr;  ///< 0 when the kernel starts
 };
 void grouped_wide(const GroupedProduct& product, const GroupedEpilogue& epilogue, void* stream);
 void grouped_chunked(const GroupedProduct& product, const GroupedEpilogue& epilogue, void* stream);

@@ -5,9 +5,16 @@
 
 namespace minite::cuda::sm90 {
 
+/// Three boxes and four stages for tiles of 192 columns: a weight gradient of few rows is bound by its
+/// stores.
+template <int kN>
+using GroupedFit = Layout<kN, WayOut<kN, kN == 256 ? 2 : 3>>;
+template <int kN>
+using GroupedShared = Shared<kN, GroupedFit<kN>>;
+
 template <int kN>
 struct GroupedLayout {
-  static constexpr int kPlanAt = (Layout<kN>::kBytes + 15) / 16 * 16;
+  static constexpr int kPlanAt = (GroupedFit<kN>::kBytes + 15) / 16 * 16;
   static constexpr int kBytes = kPlanAt + static_cast<int>(sizeof(TilePlan));
   static_assert(kBytes <= 227 * 1024);
   static constexpr int kPiece = 64 * kDepth * 2;  ///< 64 lines of an operand, 64 deep
@@ -16,7 +23,7 @@ struct GroupedLayout {
 /// The copying thread's side.
 template <int kN, class Tiles, Major kB>
 struct GroupedProducer {
-  using L = Layout<kN>;
+  using L = GroupedFit<kN>;
   static constexpr int kPiece = GroupedLayout<kN>::kPiece;
 
   /// The second 64 rows are fetched where the group has them.
@@ -41,14 +48,16 @@ struct GroupedProducer {
     }
   }
   static __device__ void run(const CUtensorMap& a, const CUtensorMap& b, const GroupedShape& shape,
-                             const Shared<kN>& memory, TilePlan& plan) {
+                             const GroupedShared<kN>& memory, TilePlan& plan) {
     prefetch_map(a);
     prefetch_map(b);
     Ring<L::kStages> at;
     const int tiles = Tiles::count(shape, plan.table);
-    for (int i = blockIdx.x, n = 0; i < tiles; i += gridDim.x, ++n) {
+    int i = blockIdx.x, n = 0;
+    for (int next = 0; i < tiles; i = next, ++n) {
       const GroupTile t = Tiles::at(shape, plan.table, i);
       if (!Tiles::kCutDepth) plan.announced[n % TilePlan::kAnnounced] = t;
+      next = Tiles::kCutDepth ? i + static_cast<int>(gridDim.x) : claim(shape);
       const bool both = Tiles::kCutDepth || t.row + 64 < t.row_end;
       for (int k = 0; k < t.depth_blocks; ++k) {
         Barrier& full = memory.full[at.stage];
@@ -58,6 +67,17 @@ struct GroupedProducer {
         at.advance();
       }
     }
+    if (!Tiles::kCutDepth) {  // a tile without depth ends the walk
+      plan.announced[n % TilePlan::kAnnounced].depth_blocks = 0;
+      memory.empty[at.stage].wait(at.parity ^ 1);
+      memory.full[at.stage].arrive();
+    }
+  }
+
+ private:
+  /// The next tile that no block has. Its latency passes while the stages of the tile before are fetched.
+  static __device__ int claim(const GroupedShape& shape) {
+    return static_cast<int>(gridDim.x) + atomicAdd(shape.claimed, 1);
   }
 };
 
@@ -65,14 +85,14 @@ struct GroupedProducer {
 /// of each piece of 64 lines, wherever the swizzle puts them.
 template <int kN>
 struct ClearTail {
-  const Shared<kN>& memory;
+  const GroupedShared<kN>& memory;
   int last, tail;  ///< stage of the chain, and its lines that count
 
   __device__ void operator()(int k, int stage) const {
     if (k != last || tail == kDepth) return;
     constexpr int kPiece = GroupedLayout<kN>::kPiece, kVectors = kPiece / 16;
-    uint8_t* at = memory.ring + stage * Layout<kN>::kStageBytes;
-    for (int piece = 0; piece < Layout<kN>::kStageBytes / kPiece; ++piece, at += kPiece) {
+    uint8_t* at = memory.ring + stage * GroupedFit<kN>::kStageBytes;
+    for (int piece = 0; piece < GroupedFit<kN>::kStageBytes / kPiece; ++piece, at += kPiece) {
       for (int i = tail * 8 + static_cast<int>(threadIdx.x) - 128; i < kVectors; i += 128 * kConsumers)
         reinterpret_cast<uint4*>(at)[i] = uint4{};
     }
@@ -83,24 +103,26 @@ struct ClearTail {
 
 template <int kN, class Tiles, Major kB, bool kChunked, Store kStore>
 struct GroupedConsumer {
-  using L = Layout<kN>;
-  using Dense = Consumer<kN, Tiles::kA, kB, kChunked, kStore>;
+  using L = GroupedFit<kN>;
+  using Dense = Consumer<kN, Tiles::kA, kB, kChunked, kStore, L>;
   static constexpr int kRegisters = Dense::kRegisters;
 
   static __device__ void run(const CUtensorMap& y, const GroupedShape& shape, const DeviceEpilogue& epilogue,
-                             const Shared<kN>& memory, const TilePlan& plan) {
+                             const GroupedShared<kN>& memory, const TilePlan& plan) {
     const int group = static_cast<int>(threadIdx.x) / 128 - 1;
-    Writer<kN, kStore> writer(y, epilogue, 0, shape.columns, memory.out + group * WayOut<kN>::kBytes,
-                              memory.scales);
+    Writer<kN, kStore, typename L::Out> writer(y, epilogue, 0, shape.columns,
+                                               memory.out + group * L::Out::kBytes, memory.scales);
     Ring<L::kStages> at;
     const int tiles = Tiles::count(shape, plan.table);
-    for (int i = blockIdx.x, n = 0; i < tiles; i += gridDim.x, ++n) {
+    for (int i = blockIdx.x, n = 0;; i += gridDim.x, ++n) {
       GroupTile t;
       if constexpr (Tiles::kCutDepth) {
+        if (i >= tiles) break;
         t = Tiles::at(shape, plan.table, i);
       } else {
         memory.full[at.stage].wait(at.parity);
         t = plan.announced[n % TilePlan::kAnnounced];
+        if (t.depth_blocks == 0) break;
       }
       const int row = t.row + 64 * group;
       writer.end_rows(t.row_end);
@@ -144,7 +166,7 @@ struct GroupedConsumer {
     for (int j = 0; j < kRegisters; ++j) d[j] = 0.0f;
   }
   static __device__ void chain(float (&d)[kRegisters], int count, int tail, int group,
-                               const Shared<kN>& memory, Ring<L::kStages>& at) {
+                               const GroupedShared<kN>& memory, Ring<L::kStages>& at) {
     if constexpr (Tiles::kCutDepth) {
       Dense::chain(d, count, group, memory, at, ClearTail<kN>{memory, count - 1, tail});
     } else {
@@ -153,7 +175,7 @@ struct GroupedConsumer {
   }
   /// Gives back stages that this warpgroup has no rows of. One thread waits for them: nothing keeps the
   /// others in step, and one that fell behind by two rounds of the ring would wait for ever.
-  static __device__ void pass(int count, int group, const Shared<kN>& memory, Ring<L::kStages>& at) {
+  static __device__ void pass(int count, int group, const GroupedShared<kN>& memory, Ring<L::kStages>& at) {
     asm volatile("bar.sync %0, 128;" ::"r"(2 + group) : "memory");  // all have read the tile's place
     const bool speaks = threadIdx.x % 128 == 0;
     for (int k = 0; k < count; ++k) {
@@ -172,7 +194,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     grouped_kernel(const __grid_constant__ CUtensorMap a, const __grid_constant__ CUtensorMap b,
                    const __grid_constant__ CUtensorMap y, GroupedShape shape, DeviceEpilogue epilogue) {
   extern __shared__ uint8_t raw[];
-  const Shared<kN> memory(raw);
+  const GroupedShared<kN> memory(raw);
   auto& plan = *reinterpret_cast<TilePlan*>(raw + GroupedLayout<kN>::kPlanAt);
   if (!Tiles::kCutDepth) plan.table.fill(shape.groups, kTileRows);
   start_barriers(memory, 1);

@@ -43,6 +43,7 @@ void launch_grouped(const GroupedProduct& p, const GroupedEpilogue& epilogue, vo
   shape.groups = p.groups;
   shape.depth_blocks = static_cast<int>((p.k + kDepth - 1) / kDepth);
   shape.chunk_blocks = static_cast<int>((p.chunk + kDepth - 1) / kDepth);
+  shape.claimed = p.claimed;
   // Each group has at most one cut tile.
   const int64_t tiles = p.groups.rows / kTileRows + std::min(p.groups.count, p.groups.rows);
   const CUtensorMap a = tensor_map(p.a, Major::k, 64), b = stacked_map(p.b, p.b_major, kN, p.groups.count);

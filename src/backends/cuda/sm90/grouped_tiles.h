@@ -18,7 +18,9 @@ struct GroupedShape {
   int depth_blocks;      ///< ceil(K / 64)
   int chunk_blocks;      ///< depth blocks of a chunk
   int64_t a_group, b_group;
-  bool adds;  ///< to y: groups without rows are left out
+  bool adds;     ///< to y: groups without rows are left out
+  int* claimed;  ///< tiles that blocks have taken beyond their first, 0 before the launch (not weight
+                 ///< gradients)
 };
 
 /// One tile of y and where its operands begin.
