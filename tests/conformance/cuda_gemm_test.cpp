@@ -58,6 +58,16 @@ class CudaGemm : public testing::Test {
     op_->dequantize({x.q, x.decoded, Multiplier::block}, {});
     return x;
   }
+  /// The operand with its prepacked form beside the codes.
+  Operand with_prepacked(const Matrix& m) {
+    Operand x = m.device;
+    const int64_t bytes = op_->prepacked_bytes(x.q.spec, x.q.rows, x.q.cols);
+    EXPECT_GT(bytes, 0);
+    const TensorView place = device_->output(DType::u8, 1, bytes);
+    op_->prepack({x.q, {static_cast<std::byte*>(place.data), static_cast<size_t>(bytes)}}, {});
+    x.prepacked = static_cast<const std::byte*>(place.data);
+    return x;
+  }
   static Operand first_rows(const Operand& x, int64_t begin, int64_t count) {
     Operand part = x;
     if (x.quantized()) {
@@ -201,20 +211,24 @@ TEST_F(CudaGemm, ARowsBitsDependOnThatRowAlone) {
   struct Case {
     int64_t n, k;
   };
-  for (const auto& [n, k] :
-       {Case{48, 512}, Case{130, 1152}, Case{200, 3072}, Case{8208, 384}, Case{136, 1088}}) {
+  for (const auto& [n, k] : {Case{48, 512}, Case{130, 1152}, Case{200, 3072}, Case{8208, 384},
+                             Case{136, 1088}, Case{72, 9728}, Case{40, 1040}}) {
     for (const Fill fill : {Fill::normal, Fill::ties}) {
       const Matrix weights = quantized("w", nvfp4(OuterScale::tensor), n, k, fill);
       const Matrix a4 = quantized("a4", nvfp4(OuterScale::row), kRows, k, fill),
                    a16 = dense("a16", kRows, k, Orientation::rows, 0, fill);
       for (const Operand& a : {a4.device, a16.device, with_decoded(a4)}) {
-        const Values all = multiply({a, weights.device, {}, {}});
+        const Values all = multiply({a, with_decoded(weights), {}, {}});
+        const Operand prepacked = with_prepacked(weights);
+        ASSERT_EQ(first_difference(all, multiply({a, prepacked, {}, {}})), "") << n << "x" << k;
         for (const int64_t count : {1, 2, 7, 8, 9, 16, 17, 31, 33, 63, 64, 65, 128, 129}) {
           for (const int64_t begin : {int64_t{0}, kRows - count}) {
-            const Values part = multiply({first_rows(a, begin, count), weights.device, {}, {}});
             const Values expected(all.begin() + begin * n, all.begin() + (begin + count) * n);
-            ASSERT_EQ(first_difference(expected, part), "")
-                << n << "x" << k << ", rows " << begin << " + " << count;
+            const Operand rows = first_rows(a, begin, count);
+            for (const Operand& w : {prepacked, begin == 0 ? weights.device : prepacked})
+              ASSERT_EQ(first_difference(expected, multiply({rows, w, {}, {}})), "")
+                  << n << "x" << k << ", rows " << begin << " + " << count
+                  << (w.prepacked == nullptr ? "" : ", prepacked");
           }
         }
       }
@@ -231,11 +245,13 @@ TEST_F(CudaGemm, CodesAndDecodedValuesGiveTheSameBits) {
         << m << "x" << n << "x" << k;
     EXPECT_EQ(first_difference(packed, multiply({with_decoded(a), b.device, {}, {}})), "")
         << m << "x" << n << "x" << k;
+    EXPECT_EQ(first_difference(packed, multiply({with_decoded(a), with_prepacked(b), {}, {}})), "")
+        << m << "x" << n << "x" << k;
   }
 }
 
 /// Every scale byte with every code: token i is 1 at k = begin + i and 0 elsewhere, so that y is w. Few rows,
-/// packed weights and decoded ones, each by its kernel.
+/// prepacked weights and decoded ones, each by its kernel and every size of it.
 TEST_F(CudaGemm, EveryScaleAndCodeIsExact) {
   constexpr int64_t kN = 256, kK = 256;
   struct Way {
@@ -254,9 +270,10 @@ TEST_F(CudaGemm, EveryScaleAndCodeIsExact) {
     w.device = Operand::of(device_->upload(w.host));
     std::vector<float> expected(kN * kK);
     ref::table().dequantize({w.host, TensorView(expected.data(), kN, kK), Multiplier::block}, {});
-    for (const Way& way : {Way{32, false}, Way{128, false}, Way{128, true}}) {
+    for (const Way& way :
+         {Way{8, false}, Way{16, false}, Way{32, false}, Way{64, false}, Way{128, false}, Way{128, true}}) {
       if (way.decoded && convention == Convention::ggml) continue;  // dequantize does not know it
-      const Operand weights = way.decoded ? with_decoded(w) : w.device;
+      const Operand weights = way.decoded ? with_decoded(w) : with_prepacked(w);
       for (int64_t begin = 0; begin < kK; begin += way.tokens) {
         Matrix x = dense("x", way.tokens, kK);
         for (int64_t i = 0; i < way.tokens; ++i)

@@ -12,50 +12,49 @@
 #include "backends/cuda/sm90/chunks.h"
 #include "backends/cuda/sm90/gemm_few.h"
 #include "backends/cuda/sm90/gemm_packed.h"
+#include "backends/cuda/sm90/prepack.h"
 
 namespace minite::cuda {
 namespace {
 
-bool aligned(const void* p, int64_t stride, int64_t to) {
-  return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(to) == 0 && stride % to == 0;
-}
-
 /// Which kernel reads the operands of a product on the tensor cores.
 enum class Path : uint8_t {
-  few,     ///< packed weights, few rows: a warp a chunk
-  packed,  ///< packed weights, many rows: decoded in the kernel
+  few,     ///< prepacked weights, few rows: a warp a chunk
+  packed,  ///< prepacked weights, many rows: decoded in the kernel
   many,    ///< both operands in BF16
 };
 
 /// The bits are the same on every path; what decides is time.
 Path path_of(const GemmArgs& args) {
-  const QTensor& w = args.b.q;
   const int64_t m = args.y.rows, n = args.y.cols, k = args.a.depth();
-  if (args.b.format() != FormatId::nvfp4 || !aligned(w.codes, w.code_stride(), 16)) return Path::many;
+  if (args.b.format() != FormatId::nvfp4) return Path::many;
   if (!args.a.quantized() && args.a.along == Orientation::columns) return Path::many;
+  if (args.b.prepacked == nullptr && !args.b.decoded.empty()) return Path::many;
   // Few columns make few tiles: then warps, which share a tile's chunks, are faster up to more rows.
   const int64_t most = n >= sm90::kWide ? sm90::kFewTokens / 4 : sm90::kFewTokens;
-  if (m <= most && k % sm90::kFewDepth == 0 && aligned(w.block_scales, w.scale_stride(), 16) &&
-      sm90::few_memory(m, n, k) <= device().shared_memory)
-    return Path::few;
-  const bool fits = k % sm90::kPackedDepth == 0 && aligned(w.block_scales, w.scale_stride(), 16);
-  return fits && m <= sm90::kPackedTokens && args.b.decoded.empty() ? Path::packed : Path::many;
+  if (m <= most && sm90::few_fits(m, n, k)) return Path::few;
+  return m <= sm90::kPackedTokens && sm90::packed_fits(n, k) ? Path::packed : Path::many;
+}
+
+/// Weights in the order of the kernels for packed codes: as given, or made in scratch.
+sm90::Fragments fragments(const Operand& w, Scratch& scratch, const Exec& exec) {
+  const int64_t n = w.q.rows, k = w.q.cols;
+  if (w.prepacked != nullptr) return sm90::fragments_at(w.prepacked, n, k);
+  std::byte* memory = scratch.take(sm90::fragment_bytes(n, k));
+  if (memory == nullptr)
+    refuse("qgemm", fmt::format("b is not prepacked, and the scratch is too small for that: {}x{}", n, k));
+  sm90::prepack_fragments(w.q, memory, exec.stream);
+  return sm90::fragments_at(memory, n, k);
 }
 
 void run_packed(const GemmArgs& args, Path path, Scratch& scratch, const Exec& exec) {
   const Prepared a = prepare("qgemm", args.a, "a", scratch, exec);
-  const QTensor& w = args.b.q;
-  const sm90::FewOperands operands{.codes = w.codes,
-                                   .scales = w.block_scales,
-                                   .code_stride = w.code_stride(),
-                                   .scale_stride = w.scale_stride(),
-                                   .unsigned_scales = w.spec.convention == Convention::ggml,
-                                   .x = a.view.as<const uint16_t>(),
-                                   .x_stride = a.view.stride};
+  const sm90::Fragments w = fragments(args.b, scratch, exec);
   DeviceEpilogue epilogue = device_epilogue(args);
-  epilogue.gain = sm90::kPackedGain;
-  if (path == Path::packed) return sm90::gemm_packed(operands, a.view, args.y.cols, epilogue, exec.stream);
-  sm90::gemm_few(operands, args.y.rows, args.y.cols, args.a.depth(), epilogue, exec.stream);
+  epilogue.gain = sm90::kFragmentGain;
+  if (path == Path::packed) return sm90::gemm_packed(w, a.view, args.y.cols, epilogue, exec.stream);
+  sm90::gemm_few({w, a.view.as<const uint16_t>(), a.view.stride}, args.y.rows, args.y.cols, args.a.depth(),
+                 epilogue, exec.stream);
 }
 
 void run_many(const GemmArgs& args, Scratch& scratch, const Exec& exec) {
@@ -108,7 +107,16 @@ Support supports_gemm(const GemmProblem& p) {
 }
 
 int64_t gemm_scratch(const GemmProblem& p, int64_t m, int) {
-  return copy_bytes(p.a, m, p.k) + copy_bytes(p.b, p.n, p.k);
+  const int64_t prepacked = p.b == FormatId::nvfp4 ? round_up(sm90::fragment_bytes(p.n, p.k), 256) : 0;
+  return copy_bytes(p.a, m, p.k) + std::max(copy_bytes(p.b, p.n, p.k), prepacked);
+}
+
+int64_t prepacked_bytes(const QuantSpec& spec, int64_t rows, int64_t cols) {
+  return spec.format == FormatId::nvfp4 ? sm90::fragment_bytes(rows, cols) : 0;
+}
+
+void prepack(const PrepackArgs& args, const Exec& exec) {
+  sm90::prepack_fragments(args.q, args.out.data(), exec.stream);
 }
 
 void gemm(const GemmArgs& args, const Exec& exec) {

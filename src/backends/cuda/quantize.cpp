@@ -57,7 +57,9 @@ void grouped_quantize(const GroupedQuantizeArgs& args, const Exec& exec) {
   const DeviceGroups groups = device_groups(args.groups, args.x.rows);
   QuantizeArgs all{args.x, args.along, args.out, args.noise};
   all.decoded = args.decoded;
-  if (spec.format == FormatId::nvfp4 && rows_fit(all)) return quantize_rows(all, groups, exec);
+  // Noise is counted group by group, which the kernel for any job does.
+  const bool plain = spec.rounding == Rounding::nearest && spec.search == ScaleSearch::amax;
+  if (spec.format == FormatId::nvfp4 && plain && rows_fit(all)) return quantize_rows(all, groups, exec);
   QuantizeJob job = quantize_job(all);
   job.groups = groups;
   if (spec.outer == OuterScale::expert) job.domain = Domain::group;

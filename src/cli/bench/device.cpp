@@ -15,7 +15,13 @@ namespace {
 constexpr int64_t kRoundTrip = 256 << 20;  ///< bytes of operands between two uses of one: four times the L2
 
 /// How the operands of a product are stored.
-enum class Way : uint8_t { bf16, w4a16, w4a4_packed, w4a4_decoded };
+enum class Way : uint8_t {
+  bf16,
+  w4a16,         ///< weights prepacked, activations in BF16
+  w4a4_few,      ///< weights prepacked, activations decoded by their quantizer
+  w4a4_packed,   ///< codes on both sides
+  w4a4_decoded,  ///< both sides decoded before
+};
 
 struct GemmSpec {
   const char* name;
@@ -27,7 +33,7 @@ constexpr GemmSpec kGemms[] = {
     {"gemm/w4a16/m1/28672x8192", Way::w4a16, 1, 28672, 8192, 3.0, 3.4},
     {"gemm/w4a16/m8/28672x8192", Way::w4a16, 8, 28672, 8192, 3.0, 3.4},
     {"gemm/w4a16/m16/28672x8192", Way::w4a16, 16, 28672, 8192, 3.0, 3.4},
-    {"gemm/w4a4/m16/28672x8192", Way::w4a4_packed, 16, 28672, 8192, 3.0, 3.4},
+    {"gemm/w4a4/m16/28672x8192", Way::w4a4_few, 16, 28672, 8192, 3.0, 3.4},
     {"gemm/w4a16/m1/6144x2560", Way::w4a16, 1, 6144, 2560, 2.0, 2.6},
     {"gemm/w4a16/m16/6144x2560", Way::w4a16, 16, 6144, 2560, 2.0, 2.6},
     {"gemm/w4a16/m1/2560x4096", Way::w4a16, 1, 2560, 4096, 2.0, 2.6},
@@ -54,7 +60,18 @@ constexpr GemmSpec kGemms[] = {
 constexpr QuantSpec kActivations{FormatId::nvfp4, OuterScale::row},
     kWeights{FormatId::nvfp4, OuterScale::tensor};
 
-/// All of a session of the bench.
+/// What lies beside the codes of an operand.
+enum class Beside : uint8_t { nothing, decoded, prepacked };
+constexpr Beside beside_activations(Way way) {
+  return way == Way::w4a4_few || way == Way::w4a4_decoded ? Beside::decoded : Beside::nothing;
+}
+constexpr Beside beside_weights(Way way) {
+  return way == Way::w4a4_decoded                    ? Beside::decoded
+         : way == Way::w4a16 || way == Way::w4a4_few ? Beside::prepacked
+                                                     : Beside::nothing;
+}
+
+/// All that the measurements of one run share.
 struct Bench {
   const OpTable& op;
   const OpTable& host;
@@ -71,7 +88,7 @@ class Uploader {
         copies_(static_cast<int>(std::clamp<int64_t>(kRoundTrip / bytes_per_copy + 1, 1, 64))) {}
 
   /// Codes of `spec`, or BF16 values.
-  DeviceOperands operands(const TensorView& x, const QuantSpec& spec, bool decoded) {
+  DeviceOperands operands(const TensorView& x, const QuantSpec& spec, Beside beside) {
     DeviceOperands all;
     if (!spec.quantized()) {
       for (int i = 0; i < copies_; ++i) {
@@ -86,10 +103,17 @@ class Uploader {
     for (int i = 0; i < copies_; ++i) {
       all.memory.push_back(upload(memory.data(), memory.size()));
       Operand operand = Operand::of(QTensor::place(spec, x.rows, x.cols, all.memory.back().data()));
-      if (decoded) {
+      if (beside == Beside::decoded) {
         all.memory.emplace_back(*bench_.op.memory, x.size() * 2);
         operand.decoded = TensorView(all.memory.back().data(), DType::bf16, x.rows, x.cols);
         bench_.op.dequantize({operand.q, operand.decoded, Multiplier::block}, {});
+      }
+      if (beside == Beside::prepacked) {
+        const int64_t bytes = bench_.op.prepacked_bytes(spec, x.rows, x.cols);
+        all.memory.emplace_back(*bench_.op.memory, bytes);
+        auto* place = static_cast<std::byte*>(all.memory.back().data());
+        bench_.op.prepack({operand.q, {place, static_cast<size_t>(bytes)}}, {});
+        operand.prepacked = place;
       }
       all.copies.push_back(operand);
     }
@@ -110,17 +134,19 @@ class Uploader {
 };
 
 BenchRow measure(const GemmSpec& spec, Bench& bench) {
-  const bool a_codes = spec.way == Way::w4a4_packed || spec.way == Way::w4a4_decoded,
-             b_codes = spec.way != Way::bf16;
-  const bool decoded = spec.way == Way::w4a4_decoded;
+  const bool b_codes = spec.way != Way::bf16, a_codes = b_codes && spec.way != Way::w4a16;
+  const Beside beside_a = beside_activations(spec.way), beside_b = beside_weights(spec.way);
+  const bool a_moves_codes = a_codes && beside_a != Beside::decoded,
+             b_moves_codes = b_codes && beside_b != Beside::decoded;
   const NormalMatrix x = activations(spec.m, spec.k), w = weights(spec.n, spec.k);
   const auto bytes = [&](int64_t rows, bool codes) {
     return codes ? rows * spec.k * 9 / 16 : rows * spec.k * 2;
   };
-  Uploader uploader(bench, bytes(spec.n, b_codes && !decoded));
+  Uploader uploader(bench, bytes(spec.n, b_moves_codes));
   const DeviceOperands a =
-      uploader.operands(x.view, a_codes ? kActivations : QuantSpec{FormatId::bf16}, decoded);
-  const DeviceOperands b = uploader.operands(w.view, b_codes ? kWeights : QuantSpec{FormatId::bf16}, decoded);
+      uploader.operands(x.view, a_codes ? kActivations : QuantSpec{FormatId::bf16}, beside_a);
+  const DeviceOperands b =
+      uploader.operands(w.view, b_codes ? kWeights : QuantSpec{FormatId::bf16}, beside_b);
   const GemmProblem problem{a_codes ? FormatId::nvfp4 : FormatId::bf16,
                             b_codes ? FormatId::nvfp4 : FormatId::bf16, DType::bf16, spec.n, spec.k};
   const int64_t scratch = bench.op.gemm_scratch(problem, spec.m, 1);
@@ -139,8 +165,8 @@ BenchRow measure(const GemmSpec& spec, Bench& bench) {
   DeviceOperands wide_a, wide_b;
   if (bench.cublas != nullptr) {
     Uploader wide(bench, bytes(spec.n, false));
-    wide_a = wide.operands(x.view, a_codes ? kActivations : QuantSpec{FormatId::bf16}, true);
-    wide_b = wide.operands(w.view, b_codes ? kWeights : QuantSpec{FormatId::bf16}, true);
+    wide_a = wide.operands(x.view, a_codes ? kActivations : QuantSpec{FormatId::bf16}, Beside::decoded);
+    wide_b = wide.operands(w.view, b_codes ? kWeights : QuantSpec{FormatId::bf16}, Beside::decoded);
     const auto values = [](const Operand& o) { return o.quantized() ? o.decoded : o.dense; };
     theirs = std::make_unique<cuda::Replay>(
         [&](int i, void* stream) {
@@ -149,8 +175,8 @@ BenchRow measure(const GemmSpec& spec, Bench& bench) {
         std::max(20, wide.copies()));
   }
   const Sides sides = alternate(ours, theirs.get(), bench.rounds);
-  const auto moved = static_cast<double>(bytes(spec.n, b_codes && !decoded) +
-                                         bytes(spec.m, a_codes && !decoded) + spec.m * spec.n * 2);
+  const auto moved =
+      static_cast<double>(bytes(spec.n, b_moves_codes) + bytes(spec.m, a_moves_codes) + spec.m * spec.n * 2);
   BenchRow row = row_of(spec.name, sides, bench.cublas, moved, bench.copy_rate);
   row.problem = fmt::format("M={} N={} K={}", spec.m, spec.n, spec.k);
   row.must = spec.must;

@@ -16,6 +16,11 @@ __device__ inline void copy_async(uint32_t shared, const void* global) {
 __device__ inline void copy_async(void* shared, const void* global) {
   copy_async(shared_address(shared), global);
 }
+/// The first `bytes` of 16, the rest zeros.
+__device__ inline void copy_async(uint32_t shared, const void* global, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes)
+               : "memory");
+}
 /// Ends a group of the copies since the last group.
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Waits for the copies of this thread until at most `kLeft` groups are under way.

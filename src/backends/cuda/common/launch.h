@@ -19,6 +19,15 @@ inline void check(cudaError_t error, const char* what) {
   fail_cuda(absent, what, cudaGetErrorName(error), cudaGetErrorString(error));
 }
 
+/// Lets a kernel start before the one ahead of it in the stream has ended: for kernels that wait themselves
+/// (griddepcontrol.wait).
+inline cudaLaunchAttribute early_start() {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  return attribute;
+}
+
 inline cudaStream_t stream_of(const Exec& exec) { return static_cast<cudaStream_t>(exec.stream); }
 
 /// An array on the device, freed with its owner.

@@ -1,18 +1,20 @@
 #pragma once
-// Products of many rows with packed NVFP4 weights.
+// Products of many tokens with prepacked NVFP4 weights.
 #include "backends/cuda/common/epilogue.h"
-#include "backends/cuda/sm90/gemm_few.h"
+#include "backends/cuda/sm90/fragments.h"
 #include "minite/tensor.h"
 
 namespace minite::cuda::sm90 {
 
-inline constexpr int64_t kPackedDepth = 256;  ///< K must be a multiple
-
 /// More tokens pay for decoding the weights once into BF16.
 inline constexpr int64_t kPackedTokens = 512;
 
-/// x [M, K] bf16, readable by the copy engine; `in` describes the weights [rows, K].
-void gemm_packed(const FewOperands& in, const TensorView& x, int64_t rows, const DeviceEpilogue& epilogue,
+/// Whether the sums of K's chunks have room in a cluster's shared memory; K up to 32768 has always.
+[[nodiscard]] bool packed_fits(int64_t n, int64_t k);
+
+/// x [M, K] bf16, readable by the copy engine; w are weights [rows, K]. The sums lack kFragmentGain, which
+/// `epilogue` holds.
+void gemm_packed(const Fragments& w, const TensorView& x, int64_t rows, const DeviceEpilogue& epilogue,
                  void* stream);
 
 }  // namespace minite::cuda::sm90

@@ -1,13 +1,14 @@
 #pragma once
-// Products with packed NVFP4 weights for many rows. The weights are the instruction's A operand, 64 rows a
-// warpgroup, decoded in registers while the products of the step before run; the tokens' BF16 values come as
-// B through the copy engine. Operands may change sides without a change of bits.
+// Products with prepacked NVFP4 weights for many tokens. The weights are the instruction's A operand, 64 rows
+// a warpgroup: its threads decode fragments out of shared memory into registers; the tokens' BF16 values are
+// B. A stage is a pair of fragments of 8 row tiles and the values of their 128 k, both by the copy engine.
+// While one warpgroup decodes, the tensor cores work for the other. Operands may change sides without a
+// change of bits.
 //
-// A thread decodes for its rows r and r + 8 bytes t and t + 4 of each block (the k that the instruction wants
-// of it, see mma.h), in the way of gemm_few.cu: sums are 2^-8 of what they should be.
+// Where K is cut into chunks, the blocks of a cluster have the chunks of one tile: each a chain of its own,
+// whose sums the blocks add at the end, chunks ascending, from the shared memory of all.
 #include "backends/cuda/common/epilogue.h"
-#include "backends/cuda/sm90/decode.h"
-#include "backends/cuda/sm90/gemm_few.h"
+#include "backends/cuda/sm90/fragments.h"
 #include "backends/cuda/sm90/pipeline.h"
 #include "backends/cuda/sm90/tensor_map.h"
 #include "backends/cuda/sm90/wgmma.h"
@@ -17,221 +18,325 @@ namespace minite::cuda::sm90 {
 struct PackedShape {
   int tokens, rows;  ///< M, N
   int tiles_tokens, tiles_rows;
-  int depth_blocks, chunk_blocks;  ///< of 64 k
+  int chunk, chunks;            ///< pairs of fragments of a chunk; their number
+  int chunks_of_block, blocks;  ///< of a cluster
 };
 
 inline constexpr int kWeightRows = 128, kPackedThreads = 3 * 128;
+inline constexpr int kSumPitch = kWeightRows + 4;  ///< FP32 between tokens: writes of a warp meet all banks
 
-template <int kTokens>
+inline constexpr int kRowTiles = kWeightRows / kFragmentRows;
+
+/// Rings for kTokens tokens; kChunked: a block's sums of a chunk take room.
+template <int kTokens, bool kChunked>
 struct PackedLayout {
-  static constexpr int kValueBytes = kTokens * kDepth * 2, kCodeBytes = kWeightRows * kDepth / 2;
-  static constexpr int kStageBytes = kValueBytes + kCodeBytes;
-  static constexpr int kSlice = 32, kPitch = 68;  ///< tokens on the way out at once; FP32 between two of them
-  static constexpr int kOutBytes = 2 * kSlice * kPitch * 4;
-  static constexpr int kStages = kTokens == 256 ? 5 : kTokens == 128 ? 9 : 12;
-  static constexpr int kBytes = 1024 + kStages * kStageBytes + kOutBytes + 2 * kStages * 8;
+  static constexpr int kBoxBytes = kTokens * kDepth * 2, kWeightBytes = kRowTiles * kPairBytes;
+  static constexpr int kBoxes = kTokens == 256 ? 5 : kTokens == 128 && !kChunked ? 8 : 6;
+  static constexpr int kWeights = kTokens == 64 && !kChunked ? 4 : 3;  ///< stages of pairs
+  static constexpr int kSlice = 32;  ///< tokens on the way out at once, where K has one chunk
+  static constexpr int kBlocks = kTokens == 64 ? 2 : 1;  ///< of a multiprocessor
+  /// `chunks`: of a block.
+  static constexpr int bytes(int chunks) {
+    return 1024 + kBoxes * kBoxBytes + kWeights * kWeightBytes +
+           (kChunked ? chunks * kTokens : kSlice) * kSumPitch * 4 + 2 * (kBoxes + kWeights) * 8;
+  }
 };
 
-/// Depth blocks whose scales a thread loads at once: 16 bytes of a row.
-inline constexpr int kScaleBlocks = 4;
+/// Parts of a block's shared memory.
+template <int kTokens, bool kChunked>
+struct PackedMemory {
+  using L = PackedLayout<kTokens, kChunked>;
+  uint8_t *boxes, *weights;  ///< values of 64 k; a pair of fragments of each row tile
+  Barrier *boxes_full, *boxes_empty, *weights_full, *weights_empty;
+  float* sums;  ///< [chunk of the block][token][row], or the way out
 
-template <int kTokens>
-struct PackedConsumer {
-  using L = PackedLayout<kTokens>;
-  static constexpr int kRegisters = kTokens / 2;
-  using Fragments = uint32_t[4][4];
-
-  const FewOperands& in;
-  const PackedShape& shape;
-  uint8_t* ring;
-  Barrier *full, *empty;
-  int group;  ///< of 64 weight rows
-  Ring<L::kStages> at{};
-  int lane = threadIdx.x % 32, row = 64 * group + 16 * (static_cast<int>(threadIdx.x) / 32 % 4) + lane / 4;
-  const uint8_t *upper = nullptr, *lower = nullptr;  ///< scales of this thread's two rows
-  uint4 next_upper{}, next_lower{};                  ///< of the blocks to come
-
-  /// `first`: the weight row that the block's tile starts at.
-  __device__ void start(int first) {
-    upper = in.scales + min(first + row, shape.rows - 1) * in.scale_stride;
-    lower = in.scales + min(first + row + 8, shape.rows - 1) * in.scale_stride;
-    fetch(0);
+  __device__ explicit PackedMemory(uint8_t* raw) : boxes(raw + (1024 - shared_address(raw) % 1024) % 1024) {
+    weights = boxes + L::kBoxes * L::kBoxBytes;
+    boxes_full = reinterpret_cast<Barrier*>(weights + L::kWeights * L::kWeightBytes);
+    boxes_empty = boxes_full + L::kBoxes;
+    weights_full = boxes_empty + L::kBoxes;
+    weights_empty = weights_full + L::kWeights;
+    sums = reinterpret_cast<float*>(weights_empty + L::kWeights);
   }
-  __device__ void fetch(int block) {
-    if (block >= shape.depth_blocks) return;
-    next_upper = __ldg(reinterpret_cast<const uint4*>(upper + block * 4));
-    next_lower = __ldg(reinterpret_cast<const uint4*>(lower + block * 4));
-  }
-
-  /// 16 bytes of codes of a row of the stage.
-  [[nodiscard]] __device__ uint4 codes(int r, int half) const {
-    const uint8_t* stage = ring + at.stage * L::kStageBytes + L::kValueBytes;
-    return *reinterpret_cast<const uint4*>(stage + r * (kDepth / 2) + (half ^ (r >> 2 & 1)) * 16);
-  }
-
-  /// The fragments of the stage's four steps; `u` and `l` are the two rows' scales of them.
-  __device__ void decode(Fragments& a, uint32_t u, uint32_t l) const {
-    const int t = lane % 4;
-    // This thread converts the scales of step t; the others come from its neighbours.
-    const float2 d = scale_pair((u >> 8 * t & 0xFFu) | (l >> 8 * t & 0xFFu) << 8, in.unsigned_scales);
-    const uint32_t up = pair_of(d.x * kScaleGain), low = pair_of(d.y * kScaleGain);
-    const uint32_t pick = pick_of(t);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const uint4 cu = codes(row, half), cl = codes(row + 8, half);
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        uint32_t(&to)[4] = a[2 * half + i];
-        const uint32_t fu = __shfl_sync(0xFFFFFFFFu, up, 2 * half + i, 4),
-                       fl = __shfl_sync(0xFFFFFFFFu, low, 2 * half + i, 4);
-        uint32_t even = 0, odd = 0;
-        decode_pairs(i == 0 ? __byte_perm(cu.x, cu.y, pick) : __byte_perm(cu.z, cu.w, pick), fu, even, odd);
-        to[0] = __byte_perm(even, odd, 0x5410);
-        to[2] = __byte_perm(even, odd, 0x7632);
-        decode_pairs(i == 0 ? __byte_perm(cl.x, cl.y, pick) : __byte_perm(cl.z, cl.w, pick), fl, even, odd);
-        to[1] = __byte_perm(even, odd, 0x5410);
-        to[3] = __byte_perm(even, odd, 0x7632);
-      }
+  /// Thread 0 sets the barriers up.
+  __device__ void start(const CUtensorMap& x) const {
+    if (threadIdx.x == 0) {
+      prefetch_map(x);
+      for (int s = 0; s < L::kBoxes; ++s) boxes_full[s].init(1), boxes_empty[s].init(2);
+      for (int s = 0; s < L::kWeights; ++s) weights_full[s].init(1), weights_empty[s].init(kRowTiles);
+      fence_barrier_init();
     }
+    __syncthreads();
   }
+};
 
-  /// One stage: waits for it, decodes while the products of the stage before run, starts its own, and gives
-  /// the stage before back.
-  __device__ void block(float (&d)[kRegisters], Fragments& a, uint32_t u, uint32_t l, int& before) {
-    full[at.stage].wait(at.parity);
-    decode(a, u, l);
-    const uint32_t stage = shared_address(ring + at.stage * L::kStageBytes);
-    wgmma_fence();
-#pragma unroll
-    for (int step = 0; step < 4; ++step) {
-      const Accumulator start = before < 0 && step == 0 ? Accumulator::zero : Accumulator::keep;
-      wgmma<Major::k>(d, a[step], descriptor<Major::k>(stage + step * kStepBytes<Major::k>), start);
-    }
-    wgmma_commit();
-    wgmma_wait<1>();
-    if (before >= 0 && threadIdx.x % 128 == 0) empty[before].arrive();
-    before = at.stage;
-    at.advance();
-  }
+template <int kTokens, bool kChunked>
+class PackedConsumer {
+  using L = PackedLayout<kTokens, kChunked>;
+  using Memory = PackedMemory<kTokens, kChunked>;
+  using Registers = uint32_t[4][4];
 
-  /// One chain over blocks [first, first + count), count a multiple of kScaleBlocks.
-  __device__ void chain(float (&d)[kRegisters], int first, int count) {
-    Fragments a, b;
+ public:
+  static constexpr int kSums = kTokens / 2;
+
+  __device__ explicit PackedConsumer(const Memory& memory) : memory_(memory) {}
+
+  /// One chain over the next `count` pairs. The two fragments of a pair have registers of their own, so that
+  /// one is decoded while the other is multiplied.
+  __device__ void chain(float (&d)[kSums], int count) {
+    Registers a, b;
     int before = -1;
-    for (int k = 0; k < count; k += kScaleBlocks) {
-      const uint4 u = next_upper, l = next_lower;
-      fetch(first + k + kScaleBlocks);
-      block(d, a, u.x, l.x, before);
-      block(d, b, u.y, l.y, before);
-      block(d, a, u.z, l.z, before);
-      block(d, b, u.w, l.w, before);
+    for (int k = 0; k < count; ++k) {
+      memory_.weights_full[weights_.stage].wait(weights_.parity);
+      const uint32_t weights =
+          shared_address(memory_.weights) + weights_.stage * L::kWeightBytes + warp_ * kPairBytes;
+      const uint4 scales = load_shared(weights + kPairCodeBytes + lane_ / 4 * 16);
+      const uint4 first = load_shared(weights + lane_ * 16), second = load_shared(weights + 512 + lane_ * 16);
+      decode(a, first, scales.x, scales.y);
+      multiply(d, a, k > 0, before);
+      decode(b, second, scales.z, scales.w);
+      __syncwarp();  // the pair is read
+      if (lane_ == 0) memory_.weights_empty[weights_.stage].arrive();
+      multiply(d, b, true, before);
+      weights_.advance();
     }
     wgmma_wait<0>();
-    if (threadIdx.x % 128 == 0) empty[before].arrive();
+    if (threadIdx.x % 128 == 0) memory_.boxes_empty[before].arrive();
   }
+
+ private:
+  static __device__ void decode(Registers& a, const uint4& codes, uint32_t low, uint32_t high) {
+    const StepScales two = step_scales(low), more = step_scales(high);
+    decode_step<0>(a[0], codes.x, two);
+    decode_step<1>(a[1], codes.y, two);
+    decode_step<0>(a[2], codes.z, more);
+    decode_step<1>(a[3], codes.w, more);
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+#pragma unroll
+      for (uint32_t& x : a[step]) pin(x);
+    }
+  }
+
+  /// Starts the four steps of a fragment with the next box of values, and gives the box before back.
+  __device__ void multiply(float (&d)[kSums], Registers& a, bool keep, int& before) {
+    memory_.boxes_full[boxes_.stage].wait(boxes_.parity);
+    const uint32_t box = shared_address(memory_.boxes + boxes_.stage * L::kBoxBytes);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < 4; ++step)
+      wgmma<Major::k>(d, a[step], descriptor<Major::k>(box + step * kStepBytes<Major::k>),
+                      keep || step > 0 ? Accumulator::keep : Accumulator::zero);
+    wgmma_commit();
+    wgmma_wait<1>();
+    if (before >= 0 && threadIdx.x % 128 == 0) memory_.boxes_empty[before].arrive();
+    before = boxes_.stage;
+    boxes_.advance();
+  }
+
+  const Memory& memory_;
+  Ring<L::kBoxes> boxes_;
+  Ring<L::kWeights> weights_;
+  int lane_ = threadIdx.x % 32, warp_ = static_cast<int>(threadIdx.x) / 32 - 4;
 };
 
-/// Writes a warpgroup's 64 weight rows by kTokens tokens as columns of y.
-template <int kTokens>
-__device__ void write_packed(const float (&d)[kTokens / 2], const DeviceEpilogue& epilogue,
-                             const PackedShape& shape, float* out, int token0, int row0) {
-  using L = PackedLayout<kTokens>;
-  const int thread = threadIdx.x % 128, lane = thread % 32, barrier = threadIdx.x / 128;
-  const int row = 16 * (thread / 32) + lane / 4;
-  const auto together = [barrier] { asm volatile("bar.sync %0, 128;" ::"r"(barrier) : "memory"); };
-#pragma unroll
-  for (int slice = 0; slice < kTokens / L::kSlice; ++slice) {
-    together();
-#pragma unroll
-    for (int j = 0; j < L::kSlice / 8; ++j) {
-      const float* from = d + (slice * (L::kSlice / 8) + j) * 4;
-      float* to = out + (8 * j + 2 * (lane % 4)) * L::kPitch + row;
-      to[0] = from[0];
-      to[L::kPitch] = from[1];
-      to[8] = from[2];
-      to[L::kPitch + 8] = from[3];
+/// The copying thread's side.
+template <int kTokens, bool kChunked>
+class PackedProducer {
+  using L = PackedLayout<kTokens, kChunked>;
+
+ public:
+  __device__ PackedProducer(const CUtensorMap& x, const Fragments& w,
+                            const PackedMemory<kTokens, kChunked>& memory)
+      : x_(x), w_(w), memory_(memory) {}
+
+  /// Pairs of fragments [first, first + count) of tile (row_tile, token0).
+  __device__ void run(int token0, int row_tile, int first, int count) {
+    const int tile0 = row_tile * kRowTiles, tiles = min(kRowTiles, w_.row_tiles - tile0);
+    const int64_t line = static_cast<int64_t>(w_.pairs) * kPairBytes;
+    const std::byte* from = w_.data + tile0 * line + static_cast<int64_t>(first) * kPairBytes;
+    for (int k = first; k < first + count; ++k, from += kPairBytes) {
+      Barrier& full = memory_.weights_full[weights_.stage];
+      uint8_t* to = memory_.weights + weights_.stage * L::kWeightBytes;
+      memory_.weights_empty[weights_.stage].wait(weights_.parity ^ 1);
+      full.arrive_expecting(static_cast<uint32_t>(tiles * kPairBytes));
+      for (int i = 0; i < tiles; ++i) load_bytes(to + i * kPairBytes, from + i * line, kPairBytes, full);
+      weights_.advance();
+      box(k * kPairDepth, token0);
+      box(k * kPairDepth + kDepth, token0);
     }
-    together();
-    const int token = token0 + slice * L::kSlice + thread / 4;
-    const float row_scale =
-        epilogue.a == nullptr || token >= shape.tokens ? 1.0f : epilogue.a[token * epilogue.a_step];
-    if (token >= shape.tokens) continue;
+  }
+
+ private:
+  __device__ void box(int k, int token0) {
+    Barrier& full = memory_.boxes_full[boxes_.stage];
+    memory_.boxes_empty[boxes_.stage].wait(boxes_.parity ^ 1);
+    full.arrive_expecting(L::kBoxBytes);
+    load_box(memory_.boxes + boxes_.stage * L::kBoxBytes, x_, k, token0, full);
+    boxes_.advance();
+  }
+
+  const CUtensorMap& x_;
+  const Fragments& w_;
+  const PackedMemory<kTokens, kChunked>& memory_;
+  Ring<L::kBoxes> boxes_;
+  Ring<L::kWeights> weights_;
+};
+
+/// Puts tokens [first, first + kCount) of this thread's sums at [token][row] of the tile.
+template <int kCount, int kSums>
+__device__ void put_tile(float* to, const float (&d)[kSums], int first) {
+  const int thread = static_cast<int>(threadIdx.x) - 128, lane = thread % 32;
+  float* place = to + 2 * (lane % 4) * kSumPitch + thread / 32 * kFragmentRows + lane / 4;
 #pragma unroll
-    for (int piece = 0; piece < 2; ++piece) {
-      const int c = thread % 4 * 16 + 8 * piece, count = min(8, shape.rows - row0 - c);
-      if (count <= 0) continue;
+  for (int j = 0; j < kCount / 8; ++j) {
+    const float* from = d + (first / 8 + j) * 4;
+    float* p = place + 8 * j * kSumPitch;
+    p[0] = from[0];
+    p[kSumPitch] = from[1];
+    p[8] = from[2];
+    p[kSumPitch + 8] = from[3];
+  }
+}
+
+/// Eight sums of one token, rows n .. n + 7, on their way to y.
+__device__ inline void finish_rows(const DeviceEpilogue& epilogue, const PackedShape& shape, int token, int n,
+                                   float (&y)[8]) {
+  const int count = min(8, shape.rows - n);
+  if (token >= shape.tokens || count <= 0) return;
+  const float row = epilogue.a == nullptr ? 1.0f : epilogue.a[token * epilogue.a_step];
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (i >= count) break;
+    const float column = epilogue.b == nullptr ? 1.0f : epilogue.b[(n + i) * epilogue.b_step];
+    y[i] = scaled(epilogue, y[i], row, column);
+    if (epilogue.bias != nullptr) y[i] = y[i] + epilogue.bias[n + i];
+  }
+  store_columns(epilogue, token, n, count, y);
+}
+
+__device__ inline void consumers_together() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
+
+/// Writes a tile of 128 weight rows by kTokens tokens as columns of y, by slices.
+template <int kTokens, int kSums>
+__device__ void write_tile(const float (&d)[kSums], const DeviceEpilogue& epilogue, const PackedShape& shape,
+                           float* out, int token0, int row0) {
+  using L = PackedLayout<kTokens, false>;
+  const int thread = static_cast<int>(threadIdx.x) - 128;
+#pragma unroll
+  for (int first = 0; first < kTokens; first += L::kSlice) {
+    consumers_together();
+    put_tile<L::kSlice>(out, d, first);
+    consumers_together();
+#pragma unroll
+    for (int piece = 0; piece < L::kSlice * kWeightRows / 8 / 256; ++piece) {
+      const int i = thread + piece * 256, token = i / (kWeightRows / 8), c = i % (kWeightRows / 8) * 8;
       float y[8];
 #pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        if (i >= count) break;
-        const float column = epilogue.b == nullptr ? 1.0f : epilogue.b[(row0 + c + i) * epilogue.b_step];
-        y[i] = scaled(epilogue, out[thread / 4 * L::kPitch + c + i], row_scale, column);
-        if (epilogue.bias != nullptr) y[i] = y[i] + epilogue.bias[row0 + c + i];
-      }
-      store_columns(epilogue, token, row0 + c, count, y);
+      for (int j = 0; j < 8; j += 4)
+        *reinterpret_cast<float4*>(y + j) = *reinterpret_cast<const float4*>(out + token * kSumPitch + c + j);
+      finish_rows(epilogue, shape, token0 + first + token, row0 + c, y);
     }
   }
 }
 
-template <int kTokens, bool kChunked>
-__global__ void __launch_bounds__(kPackedThreads, 1)
-    packed_kernel(const __grid_constant__ CUtensorMap x, const __grid_constant__ CUtensorMap codes,
-                  FewOperands in, PackedShape shape, DeviceEpilogue epilogue) {
-  using L = PackedLayout<kTokens>;
-  extern __shared__ uint8_t raw[];
-  uint8_t* ring = raw + (1024 - shared_address(raw) % 1024) % 1024;
-  float* out = reinterpret_cast<float*>(ring + L::kStages * L::kStageBytes);
-  auto* full = reinterpret_cast<Barrier*>(reinterpret_cast<uint8_t*>(out) + L::kOutBytes);
-  Barrier* empty = full + L::kStages;
-  if (threadIdx.x == 0) {
-    prefetch_map(x);
-    prefetch_map(codes);
-    for (int s = 0; s < L::kStages; ++s) {
-      full[s].init(1);
-      empty[s].init(2);
+/// Four sums at `p` in block `rank` of the cluster.
+__device__ inline float4 load_from(const float* p, int rank) {
+  float4 x;
+  asm volatile(
+      "{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5; ld.shared::cluster.v4.f32 {%0, %1, %2, "
+      "%3}, "
+      "[there]; }"
+      : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+      : "r"(shared_address(p)), "r"(rank)
+      : "memory");
+  return x;
+}
+
+/// Adds the chunks of this block's share of the tile and writes it. All threads of the block.
+template <int kTokens>
+__device__ void write_chunks(const float* sums, const DeviceEpilogue& epilogue, const PackedShape& shape,
+                             int rank, int token0, int row0) {
+  constexpr int kPieces = kWeightRows / 8;
+  const int used = min(kTokens, shape.tokens - token0) * kPieces;
+  for (int i = rank * kPackedThreads + static_cast<int>(threadIdx.x); i < used;
+       i += shape.blocks * kPackedThreads) {
+    const int token = i / kPieces, c = i % kPieces * 8;
+    float y[8];
+    for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+      const float* from = sums + (chunk % shape.chunks_of_block * kTokens + token) * kSumPitch + c;
+      const int owner = chunk / shape.chunks_of_block;
+      const float4 low = load_from(from, owner), high = load_from(from + 4, owner);
+      const float part[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+#pragma unroll
+      for (int j = 0; j < 8; ++j) y[j] = chunk == 0 ? part[j] : y[j] + part[j];
     }
-    fence_barrier_init();
+    finish_rows(epilogue, shape, token0 + token, row0 + c, y);
   }
-  __syncthreads();
-  const int tiles = shape.tiles_tokens * shape.tiles_rows;
-  const auto token_of = [&](int tile) { return tile % shape.tiles_tokens * kTokens; };
-  const auto row_of = [&](int tile) { return tile / shape.tiles_tokens * kWeightRows; };
+}
+
+/// One chain spans K: persistent blocks walk the tiles.
+template <int kTokens>
+__global__ void __launch_bounds__(kPackedThreads, PackedLayout<kTokens, false>::kBlocks)
+    packed_kernel(const __grid_constant__ CUtensorMap x, Fragments w, PackedShape shape,
+                  DeviceEpilogue epilogue) {
+  using L = PackedLayout<kTokens, false>;
+  extern __shared__ uint8_t raw[];
+  const PackedMemory<kTokens, false> memory(raw);
+  memory.start(x);
+  let_next_grid_start();
+  wait_for_grid_before();
+  const int tiles = shape.tiles_tokens * shape.tiles_rows, step = static_cast<int>(gridDim.x);
   if (threadIdx.x < 128) {
-    give_registers<24>();
+    give_registers<40>();
     if (threadIdx.x != 0) return;
-    Ring<L::kStages> at;
-    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-      for (int k = 0; k < shape.depth_blocks; ++k) {
-        empty[at.stage].wait(at.parity ^ 1);
-        full[at.stage].arrive_expecting(L::kStageBytes);
-        uint8_t* to = ring + at.stage * L::kStageBytes;
-        load_box(to, x, k * kDepth, token_of(tile), full[at.stage]);
-        load_box(to + L::kValueBytes, codes, k * kDepth / 2, row_of(tile), full[at.stage]);
-        at.advance();
-      }
-    }
+    PackedProducer<kTokens, false> producer(x, w, memory);
+    for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += step)
+      producer.run(tile % shape.tiles_tokens * kTokens, tile / shape.tiles_tokens, 0, w.pairs);
     return;
   }
-  take_registers<240>();
-  const int group = static_cast<int>(threadIdx.x) / 128 - 1;
-  PackedConsumer<kTokens> consumer{in, shape, ring, full, empty, group};
-  float* slice = out + group * L::kSlice * L::kPitch;
-  for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    consumer.start(row_of(tile));
-    float d[kTokens / 2];
-    if constexpr (kChunked) {
-      float total[kTokens / 2];
-      for (int k = 0; k < shape.depth_blocks; k += shape.chunk_blocks) {
-        consumer.chain(d, k, min(shape.chunk_blocks, shape.depth_blocks - k));
-#pragma unroll
-        for (int i = 0; i < kTokens / 2; ++i) total[i] = k == 0 ? d[i] : total[i] + d[i];
-      }
-      write_packed<kTokens>(total, epilogue, shape, slice, token_of(tile), row_of(tile) + 64 * group);
-    } else {
-      consumer.chain(d, 0, shape.depth_blocks);
-      write_packed<kTokens>(d, epilogue, shape, slice, token_of(tile), row_of(tile) + 64 * group);
+  take_registers<L::kBlocks == 2 ? 96 : 232>();
+  PackedConsumer<kTokens, false> consumer(memory);
+  for (int tile = static_cast<int>(blockIdx.x); tile < tiles; tile += step) {
+    float d[PackedConsumer<kTokens, false>::kSums];
+    consumer.chain(d, w.pairs);
+    write_tile<kTokens>(d, epilogue, shape, memory.sums, tile % shape.tiles_tokens * kTokens,
+                        tile / shape.tiles_tokens * kWeightRows);
+  }
+}
+
+/// A cluster has the chunks of one tile.
+template <int kTokens>
+__global__ void __launch_bounds__(kPackedThreads, 1)
+    packed_chunks_kernel(const __grid_constant__ CUtensorMap x, Fragments w, PackedShape shape,
+                         DeviceEpilogue epilogue) {
+  extern __shared__ uint8_t raw[];
+  const PackedMemory<kTokens, true> memory(raw);
+  memory.start(x);
+  let_next_grid_start();
+  wait_for_grid_before();
+  const int rank = static_cast<int>(blockIdx.x) % shape.blocks;
+  const int tile = static_cast<int>(blockIdx.x) / shape.blocks;
+  const int token0 = tile % shape.tiles_tokens * kTokens, row_tile = tile / shape.tiles_tokens;
+  const int first = rank * shape.chunks_of_block, last = min(first + shape.chunks_of_block, shape.chunks);
+  const auto length = [&](int chunk) { return min(shape.chunk, w.pairs - chunk * shape.chunk); };
+  if (threadIdx.x < 128) {
+    if (threadIdx.x == 0) {
+      PackedProducer<kTokens, true> producer(x, w, memory);
+      for (int c = first; c < last; ++c) producer.run(token0, row_tile, c * shape.chunk, length(c));
+    }
+  } else {
+    PackedConsumer<kTokens, true> consumer(memory);
+    for (int c = first; c < last; ++c) {
+      float d[PackedConsumer<kTokens, true>::kSums];
+      consumer.chain(d, length(c));
+      put_tile<kTokens>(memory.sums + (c - first) * kTokens * kSumPitch, d, 0);
     }
   }
+  cluster_sync();
+  write_chunks<kTokens>(memory.sums, epilogue, shape, rank, token0, row_tile * kWeightRows);
+  cluster_arrive();
+  cluster_wait();  // nobody leaves whose sums are still read
 }
 
 }  // namespace minite::cuda::sm90

@@ -76,9 +76,4 @@ CUtensorMap output_map(const TensorView& y, int rows) {
                 {static_cast<int>(128 / dtype_size(y.dtype)), rows}, CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
-CUtensorMap code_map(const uint8_t* codes, int64_t rows, int64_t pitch, int box) {
-  return encode(CU_TENSOR_MAP_DATA_TYPE_UINT8, const_cast<uint8_t*>(codes), {pitch, rows}, pitch,
-                {kDepth / 2, box}, CU_TENSOR_MAP_SWIZZLE_32B);
-}
-
 }  // namespace minite::cuda::sm90

@@ -24,9 +24,4 @@ inline constexpr int kDepth = 64;  ///< k of one copied box: 128 bytes of BF16, 
 /// 128-byte swizzle. Needs tensor_map_problem(y) to be "".
 [[nodiscard]] CUtensorMap output_map(const TensorView& y, int rows);
 
-/// The map of packed codes [rows, pitch bytes]: a box holds 32 bytes (64 k of NVFP4) of `box` rows, in
-/// 32-byte swizzle: the two 16-byte halves of a row change places where bit 2 of the row is set. Needs
-/// 16-byte starts and pitches.
-[[nodiscard]] CUtensorMap code_map(const uint8_t* codes, int64_t rows, int64_t pitch, int box);
-
 }  // namespace minite::cuda::sm90

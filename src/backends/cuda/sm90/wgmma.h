@@ -32,6 +32,10 @@ __device__ inline void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
+/// Keeps what makes a register before this line: the assembler serializes products whose operands are written
+/// after wgmma_fence().
+__device__ inline void pin(uint32_t& x) { asm volatile("" : "+r"(x)::"memory"); }
+
 template <Major kA, Major kB>
 __device__ inline void wgmma(float (&d)[96], uint64_t a, uint64_t b, Accumulator start) {
   asm volatile(
