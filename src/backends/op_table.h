@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "core/thread_pool.h"
+#include "ops/grouped_args.h"
 #include "ops/moe_args.h"
 
 namespace minite {
@@ -54,12 +55,17 @@ struct OpTable {
   int64_t (*gemm_scratch)(const GemmProblem&, int64_t m, int threads);  ///< bytes
   /// Bytes of a prepacked weight [rows, cols]; 0 where products read the codes as they lie.
   int64_t (*prepacked_bytes)(const QuantSpec&, int64_t rows, int64_t cols);
+  /// Bytes that grouped_gemm needs for R packed rows and E weights of the problem's N and K.
+  int64_t (*grouped_scratch)(const GemmProblem&, int64_t rows, int64_t groups, int threads);
   int64_t (*choose_scratch)(int64_t vocab, int threads);                          ///< bytes
   int64_t (*attention_scratch)(int64_t max_keys, int64_t head_dim, int threads);  ///< bytes, both directions
 
   void (*gemm)(const GemmArgs&, const Exec&);
   /// Independent products of one N and one pair of formats; scratch of the largest serves all.
   void (*gemms)(std::span<const GemmArgs>, const Exec&);
+  void (*grouped_gemm)(const GroupedGemmArgs&, const Exec&);
+  void (*grouped_wgrad)(const GroupedWgradArgs&, const Exec&);
+  void (*grouped_quantize)(const GroupedQuantizeArgs&, const Exec&);
   void (*quantize)(const QuantizeArgs&, const Exec&);
   void (*quantize_both)(const QuantizeBothArgs&, const Exec&);
   void (*dequantize)(const DequantizeArgs&, const Exec&);

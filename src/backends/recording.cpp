@@ -49,6 +49,10 @@ std::string describe(const GemmArgs& g) {
   return fmt::format("M={} N={} K={} {} x {} -> {}", g.y.rows, g.y.cols, g.a.depth(), format_name(g.a),
                      format_name(g.b), dtype_name(g.y.dtype));
 }
+std::string describe(const GroupedGemmArgs& g) {
+  return fmt::format("{} groups, M={} at most, N={} K={} {} x {} -> {}", g.groups.count, g.y.rows, g.y.cols,
+                     g.a.depth(), format_name(g.a), format_name(g.b), dtype_name(g.y.dtype));
+}
 std::string describe(const QuantizeArgs& q) {
   return fmt::format("{}x{} {}", q.out.rows, q.out.cols, to_string(q.out.spec));
 }
@@ -114,8 +118,8 @@ void record(OpTable& table, std::string_view name, SpanKind kind) {
   table.*kMember = Recorded<kMember>::run;
 }
 
-constexpr size_t kOps = 35;  ///< that record_all() wraps
-static_assert(sizeof(OpTable) == sizeof(std::string_view) + (7 + kOps) * sizeof(void*),
+constexpr size_t kOps = 38;  ///< that record_all() wraps
+static_assert(sizeof(OpTable) == sizeof(std::string_view) + (8 + kOps) * sizeof(void*),
               "an op was added: give it a line in record_all()");
 
 void record_all(OpTable& t) {
@@ -123,6 +127,9 @@ void record_all(OpTable& t) {
   using enum SpanKind;
   record<&T::gemm>(t, "gemm", compute);
   record<&T::gemms>(t, "gemms", compute);
+  record<&T::grouped_gemm>(t, "grouped_gemm", compute);
+  record<&T::grouped_wgrad>(t, "grouped_wgrad", compute);
+  record<&T::grouped_quantize>(t, "grouped_quantize", preparation);
   record<&T::quantize>(t, "quantize", preparation);
   record<&T::quantize_both>(t, "quantize_both", preparation);
   record<&T::dequantize>(t, "dequantize", preparation);

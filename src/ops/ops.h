@@ -43,6 +43,10 @@ void group_quantize(const Context& ctx, const GroupQuantizeArgs& args);
 void group_gemm(const Context& ctx, const GemmPlan& plan, const GroupGemmArgs& args);
 /// The same for weight gradients. `plan` was made for the largest K, the rows of the largest group at least.
 void group_wgrad(const Context& ctx, const GemmPlan& plan, const GroupWgradArgs& args);
+/// The same with bounds in the backend's memory and all weights as one operand; ops/grouped_args.h.
+void grouped_gemm(const Context& ctx, const GroupedGemmArgs& args);
+void grouped_wgrad(const Context& ctx, const GroupedWgradArgs& args);
+void grouped_quantize(const Context& ctx, const GroupedQuantizeArgs& args);
 
 void embedding(const Context& ctx, const EmbeddingArgs& args);
 void embedding_backward(const Context& ctx, const EmbeddingBackwardArgs& args);

@@ -13,7 +13,7 @@ ROOMS = {
     "formats": {"core"},
     "recipes": {"core", "formats"},
     "ops": {"core", "formats", "backends/op_table.h", "backends/registry.h"},
-    "backends": {"core", "formats", "ops/args.h", "ops/moe_args.h"},
+    "backends": {"core", "formats", "ops/args.h", "ops/grouped_args.h", "ops/moe_args.h"},
     "modules": {"core", "formats", "ops", "minite/recipe.h"},
     "model": {"core", "formats", "ops", "modules", "minite/recipe.h"},
     "learn": {"core", "formats", "ops", "modules", "model", "io", "minite/recipe.h"},

@@ -1,86 +1,21 @@
 // Which kernel computes a product, and its operands in the form that the kernel reads.
 #include "backends/cuda/sm90/gemm.h"
 
-#include <cuda_runtime.h>
 #include <fmt/format.h>
 
-#include "backends/cuda/common/decode_any.h"
 #include "backends/cuda/common/gemm_exact.h"
 #include "backends/cuda/common/operand.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/error.h"
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/prepare.h"
 #include "backends/cuda/sm90/chunks.h"
 #include "backends/cuda/sm90/gemm_few.h"
 #include "backends/cuda/sm90/gemm_packed.h"
 #include "backends/cuda/sm90/prepack.h"
-#include "backends/cuda/sm90/tensor_map.h"
 
 namespace minite::cuda {
 namespace {
-
-constexpr int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
-
-/// Bytes of an operand of R rows as BF16 with rows that the copy engine can read.
-int64_t copy_bytes(FormatId id, int64_t rows, int64_t k) {
-  const bool dense = format(id).block == 0;
-  if (dense && rows % 8 == 0 && k % 8 == 0) return 0;
-  const int64_t by_rows = rows * round_up(k, 8), by_columns = dense ? k * round_up(rows, 8) : 0;
-  return round_up(2 * std::max(by_rows, by_columns), 256);
-}
-
-/// Scratch, taken from the front.
-class Scratch {
- public:
-  explicit Scratch(std::span<std::byte> memory) : memory_(memory) {}
-  /// Null when there is too little.
-  std::byte* take(int64_t bytes) {
-    if (static_cast<int64_t>(memory_.size()) < round_up(bytes, 256)) return nullptr;
-    std::byte* p = memory_.data();
-    memory_ = memory_.subspan(static_cast<size_t>(round_up(bytes, 256)));
-    return p;
-  }
-
- private:
-  std::span<std::byte> memory_;
-};
-
-/// An operand in BF16 without its outer scale.
-struct Prepared {
-  TensorView view;
-  sm90::Major major = sm90::Major::k;
-};
-
-TensorView padded(Scratch& scratch, int64_t rows, int64_t cols, std::string_view name,
-                  const std::string& why) {
-  const int64_t stride = round_up(cols, 8);
-  std::byte* memory = scratch.take(2 * rows * stride);
-  if (memory == nullptr)
-    refuse("qgemm", fmt::format("{}: {}, and the scratch is too small for a copy of {}x{} bf16", name, why,
-                                rows, cols));
-  return {memory, DType::bf16, rows, cols, stride};
-}
-
-Prepared prepare(const Operand& x, std::string_view name, Scratch& scratch, const Exec& exec) {
-  if (x.quantized()) {
-    if (!x.decoded.empty() && sm90::tensor_map_problem(x.decoded).empty()) return {x.decoded};
-    const TensorView to = padded(scratch, x.q.rows, x.q.cols, name, "codes are decoded first");
-    x.q.spec.convention == Convention::ggml ? decode_any(x.q, to, exec)
-                                            : dequantize({x.q, to, Multiplier::block}, exec);
-    return {to};
-  }
-  const sm90::Major major = x.along == Orientation::rows ? sm90::Major::k : sm90::Major::rows;
-  const std::string problem = sm90::tensor_map_problem(x.dense);
-  if (problem.empty()) return {x.dense, major};
-  const TensorView to = padded(scratch, x.dense.rows, x.dense.cols, name, problem);
-  const auto width = [](const TensorView& t) { return static_cast<size_t>(t.stride) * 2; };
-  const cudaError_t error = cudaMemcpy2DAsync(to.data, width(to), x.dense.data, width(x.dense),
-                                              static_cast<size_t>(to.cols) * 2, static_cast<size_t>(to.rows),
-                                              cudaMemcpyDefault, static_cast<cudaStream_t>(exec.stream));
-  if (error != cudaSuccess)
-    fail_cuda(false, "copy of an operand", cudaGetErrorName(error), cudaGetErrorString(error));
-  return {to, major};
-}
 
 /// Which kernel reads the operands of a product on the tensor cores.
 enum class Path : uint8_t {
@@ -113,7 +48,7 @@ sm90::Fragments fragments(const Operand& w, Scratch& scratch, const Exec& exec) 
 }
 
 void run_packed(const GemmArgs& args, Path path, Scratch& scratch, const Exec& exec) {
-  const Prepared a = prepare(args.a, "a", scratch, exec);
+  const Prepared a = prepare("qgemm", args.a, "a", scratch, exec);
   const sm90::Fragments w = fragments(args.b, scratch, exec);
   DeviceEpilogue epilogue = device_epilogue(args);
   epilogue.gain = sm90::kFragmentGain;
@@ -123,7 +58,8 @@ void run_packed(const GemmArgs& args, Path path, Scratch& scratch, const Exec& e
 }
 
 void run_many(const GemmArgs& args, Scratch& scratch, const Exec& exec) {
-  const Prepared a = prepare(args.a, "a", scratch, exec), b = prepare(args.b, "b", scratch, exec);
+  const Prepared a = prepare("qgemm", args.a, "a", scratch, exec),
+                 b = prepare("qgemm", args.b, "b", scratch, exec);
   const int64_t n = args.y.cols, k = args.a.depth();
   const sm90::DenseProduct product{.a = a.view,
                                    .b = b.view,
@@ -137,9 +73,6 @@ void run_many(const GemmArgs& args, Scratch& scratch, const Exec& exec) {
   const auto kernel = sm90::chunks(n, k) == 1 ? sm90::gemm_wide : sm90::gemm_chunked;
   kernel(product, device_epilogue(args), exec.stream);
 }
-
-/// Whether the tensor cores take an operand: it is BF16, or decodes to BF16.
-bool on_tensor_cores(FormatId id) { return id != FormatId::fp32; }
 
 Support supports_exact(const GemmProblem& p) {
   const bool by_block = p.a == FormatId::nvfp4 && p.b == FormatId::nvfp4;

@@ -18,6 +18,11 @@ void prepack(const PrepackArgs&, const Exec&);
 void gemm(const GemmArgs&, const Exec&);
 void gemms(std::span<const GemmArgs>, const Exec&);
 
+int64_t grouped_scratch(const GemmProblem& problem, int64_t rows, int64_t groups, int threads);
+void grouped_gemm(const GroupedGemmArgs&, const Exec&);
+void grouped_wgrad(const GroupedWgradArgs&, const Exec&);
+void grouped_quantize(const GroupedQuantizeArgs&, const Exec&);
+
 void norm(const NormArgs&, const Exec&);
 void swiglu(const SwigluArgs&, const Exec&);
 void add(const AddArgs&, const Exec&);

@@ -50,6 +50,30 @@ void quantize_both(const QuantizeBothArgs& args, const Exec& exec) {
   quantize(args.columns, exec);
 }
 
+void grouped_quantize(const GroupedQuantizeArgs& args, const Exec& exec) {
+  const QuantSpec& spec = args.out.spec;
+  require_kernel("grouped_quantize", spec);
+  if (args.x.size() == 0) return;
+  if (!groups_fit(args.groups, args.x.rows))
+    refuse("grouped_quantize", fmt::format("{} rows in {} groups are more than coordinates of 32 bits reach",
+                                           args.x.rows, args.groups.count));
+  const DeviceGroups groups = device_groups(args.groups, args.x.rows);
+  QuantizeArgs all{args.x, args.along, args.out, args.noise};
+  all.decoded = args.decoded;
+  // Noise is counted group by group, which the kernel for any job does.
+  const bool plain = spec.rounding == Rounding::nearest && spec.search == ScaleSearch::amax;
+  if (spec.format == FormatId::nvfp4 && plain && rows_fit(all)) return quantize_rows(all, groups, exec);
+  QuantizeJob job = quantize_job(all);
+  job.groups = groups;
+  if (spec.outer == OuterScale::expert) job.domain = Domain::group;
+  if (args.along == Orientation::columns) {  // decoded values lie as x does
+    job.decoded_stride = 1;
+    job.decoded_step = args.decoded.stride;
+  }
+  if (spec.format != FormatId::nvfp4) return mx_groups(job, spec, exec);
+  group_columns_fit(job) ? quantize_group_columns(job, exec) : nvfp4_groups(job, exec);
+}
+
 void dequantize(const DequantizeArgs& args, const Exec& exec) {
   // Block scales alone mean the same under every convention that stores them alike: all but ggml.
   QuantSpec spec = args.q.spec;

@@ -4,6 +4,7 @@
 #include "backends/ref/choose.h"
 #include "backends/ref/elementwise.h"
 #include "backends/ref/gemm.h"
+#include "backends/ref/grouped.h"
 #include "backends/ref/logprob.h"
 #include "backends/ref/norm.h"
 #include "backends/ref/optimizer.h"
@@ -51,10 +52,14 @@ constexpr OpTable kTable = {
     .supports_quantize = [](const QuantSpec&) { return Support{true, "ref_quantize", {}, true, {}}; },
     .gemm_scratch = gemm_scratch,
     .prepacked_bytes = [](const QuantSpec&, int64_t, int64_t) { return int64_t{0}; },
+    .grouped_scratch = [](const GemmProblem&, int64_t, int64_t, int) { return int64_t{0}; },
     .choose_scratch = [](int64_t vocab, int) { return choose_scratch(vocab); },
     .attention_scratch = attention_scratch,
     .gemm = [](const GemmArgs& args, const Exec&) { gemm(args); },
     .gemms = [](std::span<const GemmArgs> products, const Exec&) { for (const GemmArgs& each : products) gemm(each); },
+    .grouped_gemm = [](const GroupedGemmArgs& args, const Exec& exec) { grouped_gemm(args, exec, kTable.gemm); },
+    .grouped_wgrad = [](const GroupedWgradArgs& args, const Exec&) { grouped_wgrad(args); },
+    .grouped_quantize = [](const GroupedQuantizeArgs& args, const Exec& exec) { grouped_quantize(args, exec, kTable.quantize); },
     .quantize = [](const QuantizeArgs& args, const Exec&) { quantize(args); },
     .quantize_both = [](const QuantizeBothArgs& args, const Exec&) { quantize(args.rows); quantize(args.columns); },
     .dequantize = [](const DequantizeArgs& args, const Exec&) { dequantize(args); },

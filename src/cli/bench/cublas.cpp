@@ -11,7 +11,8 @@ namespace {
 constexpr int64_t kWorkspace = 64 << 20;  ///< bytes; cuBLAS asks for 32 MiB on Hopper
 
 // As cublas_api.h and library_types.h number them: nothing of cuBLAS is needed to build.
-constexpr int kSuccess = 0, kAsIs = 0, kTransposed = 1, kBf16 = 14, kComputeFp32 = 68, kDefaultAlgorithm = -1;
+constexpr int kSuccess = 0, kAsIs = 0, kTransposed = 1, kBf16 = 14, kFp32 = 0, kComputeFp32 = 68,
+              kDefaultAlgorithm = -1;
 
 void check(int status, std::string_view what) {
   if (status != kSuccess) fail(ErrorCode::internal, "cuBLAS: {}: status {}", what, status);
@@ -50,14 +51,30 @@ Cublas::~Cublas() {
   if (workspace_ != nullptr) cuda::kMemory.release(workspace_);
 }
 
-void Cublas::multiply(const TensorView& x, const TensorView& w, const TensorView& y, void* stream) {
-  const float one = 1, zero = 0;
+void Cublas::prepare(void* stream) {
   check(set_stream_(handle_, stream), "stream");
   check(set_workspace_(handle_, workspace_, kWorkspace), "workspace");
+}
+
+void Cublas::multiply(const TensorView& x, const TensorView& w, const TensorView& y, void* stream,
+                      Orientation turned) {
+  const float one = 1, zero = 0;
+  prepare(stream);
   // Columns first: y^T [n,m] = w [n,k] x^T.
-  check(gemm_(handle_, kTransposed, kAsIs, static_cast<int>(w.rows), static_cast<int>(x.rows),
-              static_cast<int>(x.cols), &one, w.data, kBf16, static_cast<int>(w.stride), x.data, kBf16,
-              static_cast<int>(x.stride), &zero, y.data, kBf16, static_cast<int>(y.stride), kComputeFp32,
+  check(gemm_(handle_, turned == Orientation::rows ? kTransposed : kAsIs, kAsIs, static_cast<int>(y.cols),
+              static_cast<int>(x.rows), static_cast<int>(x.cols), &one, w.data, kBf16,
+              static_cast<int>(w.stride), x.data, kBf16, static_cast<int>(x.stride), &zero, y.data, kBf16,
+              static_cast<int>(y.stride), kComputeFp32, kDefaultAlgorithm),
+        "gemm");
+}
+
+void Cublas::multiply_turned(const TensorView& dy, const TensorView& x, const TensorView& y, void* stream) {
+  const float one = 1, zero = 0;
+  prepare(stream);
+  // Columns first: y^T [k,n] = x^T dy.
+  check(gemm_(handle_, kAsIs, kTransposed, static_cast<int>(x.cols), static_cast<int>(dy.cols),
+              static_cast<int>(dy.rows), &one, x.data, kBf16, static_cast<int>(x.stride), dy.data, kBf16,
+              static_cast<int>(dy.stride), &zero, y.data, kFp32, static_cast<int>(y.stride), kComputeFp32,
               kDefaultAlgorithm),
         "gemm");
 }

@@ -2,6 +2,7 @@
 // cuBLAS as a rival: BF16 operands, FP32 sums, BF16 output, opened at run time.
 #include "cli/bench/library.h"
 #include "cli/bench/rival.h"
+#include "ops/args.h"
 
 namespace minite::cli {
 
@@ -14,13 +15,18 @@ class Cublas {
   Cublas& operator=(const Cublas&) = delete;
 
   /// y [m,n] = x [m,k] w [n,k]^T on `stream`, pointers of the device. Throws internal with cuBLAS's status.
-  void multiply(const TensorView& x, const TensorView& w, const TensorView& y, void* stream);
+  /// With `turned` columns w is [k,n].
+  void multiply(const TensorView& x, const TensorView& w, const TensorView& y, void* stream,
+                Orientation turned = Orientation::rows);
+  /// y [n,k] f32 = dy [r,n]^T x [r,k]: a weight gradient.
+  void multiply_turned(const TensorView& dy, const TensorView& x, const TensorView& y, void* stream);
   /// "cuBLAS 13.1.0".
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
   explicit Cublas(const Library& library) : library_(library) {}
   bool bind();
+  void prepare(void* stream);
 
   using Handle = void*;
   Library library_;

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/device.h"
-#include "backends/cuda/timing.h"
 #include "backends/registry.h"
-#include "cli/bench/cublas.h"
+#include "cli/bench/device_grouped.h"
 #include "cli/bench/device_operands.h"
 #include "cli/bench/device_quantize.h"
 #include "cli/bench/specs.h"
@@ -135,30 +134,6 @@ class Uploader {
   int copies_;
 };
 
-/// Replays of both sides, round by round.
-struct Sides {
-  std::vector<double> ours, theirs, ratios;
-};
-Sides alternate(cuda::Replay& ours, cuda::Replay* theirs, int rounds) {
-  const auto times = [](cuda::Replay& r) {
-    return std::max(1, static_cast<int>(0.02 / (r.seconds(1) * 20)));
-  };
-  const int our_times = times(ours), their_times = theirs == nullptr ? 0 : times(*theirs);
-  Sides sides;
-  for (int i = 0; i < rounds; ++i) {
-    sides.ours.push_back(ours.seconds(our_times));
-    if (theirs == nullptr) continue;
-    sides.theirs.push_back(theirs->seconds(their_times));
-    sides.ratios.push_back(sides.theirs.back() / sides.ours.back());
-  }
-  return sides;
-}
-
-Spread in_us(const std::vector<double>& seconds) {
-  Spread s = spread(seconds);
-  return {s.median * 1e6, s.least * 1e6, s.most * 1e6};
-}
-
 BenchRow measure(const GemmSpec& spec, Bench& bench) {
   const bool b_codes = spec.way != Way::bf16, a_codes = b_codes && spec.way != Way::w4a16;
   const Beside beside_a = beside_activations(spec.way), beside_b = beside_weights(spec.way);
@@ -201,20 +176,10 @@ BenchRow measure(const GemmSpec& spec, Bench& bench) {
         std::max(20, wide.copies()));
   }
   const Sides sides = alternate(ours, theirs.get(), bench.rounds);
-  BenchRow row;
-  row.name = spec.name;
-  row.problem = fmt::format("M={} N={} K={}", spec.m, spec.n, spec.k);
-  row.unit = "us";
-  row.rival = RivalId::cublas_bf16;
-  row.against = bench.cublas == nullptr ? "absent" : bench.cublas->name();
-  row.ours = in_us(sides.ours);
-  if (theirs != nullptr) {
-    row.theirs = in_us(sides.theirs);
-    row.ratio = spread(sides.ratios);
-  }
   const auto moved =
       static_cast<double>(bytes(spec.n, b_moves_codes) + bytes(spec.m, a_moves_codes) + spec.m * spec.n * 2);
-  row.ceiling = moved / spread(sides.ours).median / bench.copy_rate;
+  BenchRow row = row_of(spec.name, sides, bench.cublas, moved, bench.copy_rate);
+  row.problem = fmt::format("M={} N={} K={}", spec.m, spec.n, spec.k);
   row.must = spec.must;
   row.aim = spec.aim;
   return row;
@@ -257,6 +222,7 @@ BenchTable bench_device(const BenchOptions& options,
   }
   for (BenchRow& row : bench_quantizers(op, options.rounds, filter, progress))
     table.rows.push_back(std::move(row));
+  bench_grouped({op, cublas.it.get(), options.rounds, bench.copy_rate}, filter, progress, table.rows);
   require(!table.rows.empty(), "--filter {}: no kernel of the device has such a name; names look like {}",
           options.filter, kGemms[0].name);
   return table;

@@ -44,7 +44,8 @@ QuantizeJob quantize_job(const QuantizeArgs& args) {
           .search = spec.search,
           .range = 6.0f * static_cast<float>(spec.scale_max),
           .seed = args.noise.seed,
-          .stream = args.noise.stream};
+          .stream = args.noise.stream,
+          .decoded_cols = args.out.cols};
 }
 
 std::string quantize_problem(const QuantSpec& spec) {

@@ -2,6 +2,7 @@
 // One quantization as kernels take it: plain values, passed by value in a kernel's arguments.
 #include <string>
 
+#include "backends/cuda/common/groups.h"
 #include "ops/args.h"
 
 namespace minite::cuda {
@@ -26,7 +27,7 @@ struct DeviceCodes {
 };
 
 /// Which elements share an outer scale.
-enum class Domain : uint8_t { none, tensor, row };
+enum class Domain : uint8_t { none, tensor, row, group };
 
 struct QuantizeJob {
   DeviceSource x;
@@ -39,6 +40,9 @@ struct QuantizeJob {
   ScaleSearch search;
   float range;  ///< 6 * scale_max
   uint64_t seed, stream;
+  int64_t decoded_cols;      ///< columns of the operand that are decoded
+  int64_t decoded_step = 1;  ///< elements of `decoded` from a column of the operand to the next
+  DeviceGroups groups = {};  ///< of rows of x; without bounds: one matrix
 };
 
 [[nodiscard]] Domain domain_of(const QuantSpec& spec);

@@ -22,7 +22,19 @@ void quantize_rows_amax(const QuantizeArgs& rows, float* columns, const Exec& ex
 /// Likewise for MXFP8 (along rows, BF16).
 [[nodiscard]] bool mx_rows_fit(const QuantizeArgs& args);
 void mx_quantize_rows(const QuantizeArgs& args, const Exec& exec);
+/// The rows of groups; OuterScale::expert is one scale a group.
+void quantize_rows(const QuantizeArgs& args, const DeviceGroups& groups, const Exec& exec);
 void mx_quantize(const QuantizeJob& job, const QuantSpec& spec, const Exec& exec);
+
+/// Groups of rows, any shape and stride: amaxes and codes of NVFP4, codes of MX formats. job.groups has
+/// bounds.
+void nvfp4_groups(const QuantizeJob& job, const Exec& exec);
+void mx_groups(const QuantizeJob& job, const QuantSpec& spec, const Exec& exec);
+/// Whether the fast path along columns takes a job, and that path.
+[[nodiscard]] bool group_columns_fit(const QuantizeJob& job);
+void quantize_group_columns(const QuantizeJob& job, const Exec& exec);
+/// Outer scales of a job with groups.
+[[nodiscard]] int64_t outer_count(const QuantizeJob& job);
 
 void decode(const DequantizeArgs& args, const Exec& exec);
 void transpose(const TransposeCodesArgs& args, const Exec& exec);

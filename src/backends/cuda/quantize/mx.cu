@@ -1,8 +1,8 @@
 // MXFP8 and MXFP4 under te and rceil (formats/mx_rules.cpp says both): a thread owns a block of 32. The two
 // differ in what infinities and NaN become, and in the sign of E2M1 zeros.
 #include "backends/cuda/common/launch.h"
+#include "backends/cuda/quantize/group_place.h"
 #include "backends/cuda/quantize/kernels.h"
-#include "backends/cuda/quantize/load.h"
 
 namespace minite::cuda {
 namespace {
@@ -47,9 +47,9 @@ __device__ uint8_t rceil_code(E2M1, float y) {
   return static_cast<uint8_t>(E2M1::encode(__uint_as_float(m)) | u >> 31 << 3);
 }
 
+/// The block at a place. In a tile all lanes call it.
 template <class Codec, Rule kRule>
-__global__ void __launch_bounds__(kThreads) mx_kernel(QuantizeJob job, bool down) {
-  const Place at = place<32>(blockIdx.x * kThreads + threadIdx.x, job.out, down);
+__device__ void mx_place(const QuantizeJob& job, const Place& at) {
   float v[32];
   load_block<32>(job.x, at.r, at.b * 32, v);
   const uint32_t own = amax_bits<32>(v);
@@ -58,26 +58,50 @@ __global__ void __launch_bounds__(kThreads) mx_kernel(QuantizeJob job, bool down
   const uint8_t scale = scale_byte<kRule>(amax, 1.0f / Codec::kMax);
   float factor = E8M0::inverse(scale);
   if (kRule == Rule::rceil && scale == E8M0::kNaN) factor = __uint_as_float(0x7F800001u);
-  job.out.scales[at.r * job.out.scale_stride + at.b] = scale;
   uint8_t code[32];
 #pragma unroll
   for (int i = 0; i < 32; ++i)
     code[i] =
         kRule == Rule::te ? te_code(Codec{}, v[i] * factor) : rceil_code(Codec{}, x86_product(v[i], factor));
-  store_codes<kBits<Codec>, 32>(job.out, at.r, at.b * 32, code);
+  if (job.out.codes != nullptr) {
+    job.out.scales[at.r * job.out.scale_stride + at.b] = scale;
+    store_codes<kBits<Codec>, 32>(job.out, at.r, at.b * 32, code);
+  }
   if (job.decoded == nullptr) return;
   const float d = E8M0::decode(scale);
-  bf16* to = job.decoded + at.r * job.decoded_stride + at.b * 32;
+  bf16* to = job.decoded + at.r * job.decoded_stride + at.b * 32 * job.decoded_step;
 #pragma unroll
   for (int i = 0; i < 32; ++i) {
-    if (at.b * 32 + i < job.out.cols) to[i] = bf16(d * Codec::decode(code[i]));
+    if (at.b * 32 + i < job.decoded_cols) to[i * job.decoded_step] = bf16(d * Codec::decode(code[i]));
   }
 }
 
-using Kernel = void (*)(QuantizeJob, bool);
+template <class Codec, Rule kRule>
+__global__ void __launch_bounds__(kThreads) mx_kernel(QuantizeJob job, bool down) {
+  mx_place<Codec, kRule>(job, place<32>(blockIdx.x * kThreads + threadIdx.x, job.out, down));
+}
+template <class Codec, Rule kRule>
+__global__ void __launch_bounds__(kThreads) mx_group_kernel(QuantizeJob job) {
+  __shared__ BlockTable table;
+  table.fill(job.groups, 32);
+  const GroupPlace place = group_place<32, kBits<Codec>>(job, table, blockIdx.x * kThreads + threadIdx.x);
+  if (place.at.inside) mx_place<Codec, kRule>(place.job, place.at);
+}
+
+struct Kernels {
+  void (*matrix)(QuantizeJob, bool);
+  void (*groups)(QuantizeJob);
+};
+template <class Codec, Rule kRule>
+constexpr Kernels kKernels = {mx_kernel<Codec, kRule>, mx_group_kernel<Codec, kRule>};
 template <class Codec>
-Kernel kernel_of(Convention convention) {
-  return convention == Convention::te ? mx_kernel<Codec, Rule::te> : mx_kernel<Codec, Rule::rceil>;
+Kernels kernels_of(Convention convention) {
+  return convention == Convention::te ? kKernels<Codec, Rule::te> : kKernels<Codec, Rule::rceil>;
+}
+Kernels kernels_of(const QuantSpec& spec) {
+  if (spec.format == FormatId::mxfp4) return kernels_of<E2M1>(spec.convention);
+  return spec.format == FormatId::mxfp8 ? kernels_of<E4M3>(spec.convention)
+                                        : kernels_of<E5M2>(spec.convention);
 }
 
 }  // namespace
@@ -86,11 +110,14 @@ void mx_quantize(const QuantizeJob& job, const QuantSpec& spec, const Exec& exec
   const bool down = job.tile || job.x.columns;
   const int64_t rows = down ? (job.out.rows + 31) / 32 * 32 : job.out.rows;
   const uint32_t items = item_count("quantize", rows * job.out.scale_stride);
-  const Kernel kernel = spec.format == FormatId::mxfp4   ? kernel_of<E2M1>(spec.convention)
-                        : spec.format == FormatId::mxfp8 ? kernel_of<E4M3>(spec.convention)
-                                                         : kernel_of<E5M2>(spec.convention);
-  kernel<<<blocks(items, kThreads), kThreads, 0, stream_of(exec)>>>(job, down);
+  kernels_of(spec).matrix<<<blocks(items, kThreads), kThreads, 0, stream_of(exec)>>>(job, down);
   check(cudaGetLastError(), "quantize");
+}
+
+void mx_groups(const QuantizeJob& job, const QuantSpec& spec, const Exec& exec) {
+  const uint32_t items = item_count("grouped_quantize", job.out.rows * job.out.scale_stride);
+  kernels_of(spec).groups<<<blocks(items, kThreads), kThreads, 0, stream_of(exec)>>>(job);
+  check(cudaGetLastError(), "grouped_quantize");
 }
 
 }  // namespace minite::cuda

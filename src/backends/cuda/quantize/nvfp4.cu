@@ -36,27 +36,7 @@ __global__ void __launch_bounds__(kThreads) amax_kernel(QuantizeJob job, bool do
 }
 
 __global__ void __launch_bounds__(kThreads) quantize_kernel(QuantizeJob job, bool down) {
-  const Place at = place<16>(blockIdx.x * kThreads + threadIdx.x, job.out, down);
-  float v[16];
-  load_block<16>(job.x, at.r, at.b * 16, v);
-  const Outer outer = outer_of(job, at.inside ? at.r : 0);
-  const uint32_t own = amax_bits<16>(v);
-  const float amax = __uint_as_float(job.tile ? tile_max<16>(own) : own);
-  const Scale scale = job.search == ScaleSearch::amax ? scale_of(amax * (outer.s_enc * kSixth), outer)
-                                                      : search_scale(job, at, v, amax, outer);
-  if (!at.inside) return;
-  store_outer(job, at, outer);
-  job.out.scales[at.r * job.out.scale_stride + at.b] = scale.byte;
-  uint8_t code[16];
-  encode_block(job, at, v, scale.encode, code);
-  store_codes<4, 16>(job.out, at.r, at.b * 16, code);
-  if (job.decoded == nullptr) return;
-  const float d = E4M3::decode(scale.byte);
-  bf16* to = job.decoded + at.r * job.decoded_stride + at.b * 16;
-#pragma unroll
-  for (int i = 0; i < 16; ++i) {
-    if (at.b * 16 + i < job.out.cols) to[i] = bf16(E2M1::decode(code[i]) * d);
-  }
+  quantize_place(job, place<16>(blockIdx.x * kThreads + threadIdx.x, job.out, down));
 }
 
 }  // namespace

@@ -19,15 +19,26 @@ __device__ inline Outer outer_scale(float amax, float range) {
   const float s_enc = amax == 0.0f || s == 0.0f ? 1.0f : s;
   return {s_enc, 1.0f / s_enc, amax};
 }
+/// Rows of a job along rows, those of its groups where it has any.
+__device__ inline int64_t rows_of(const QuantizeJob& job) {
+  return job.groups.offset == nullptr ? job.out.rows : group_begin(job.groups, job.groups.count);
+}
+/// Which outer scale row r has.
+__device__ inline int64_t domain_at(const QuantizeJob& job, int64_t r) {
+  if (job.domain == Domain::group) return group_of_row(job.groups, static_cast<int>(r));
+  return job.domain == Domain::row ? r : 0;
+}
 /// Of row r, whose amax a kernel before has written; 1 without an outer scale.
 __device__ inline Outer outer_of(const QuantizeJob& job, int64_t r) {
   if (job.domain == Domain::none) return {1.0f, 1.0f, 0.0f};
-  return outer_scale(job.out.amax[job.domain == Domain::row ? r : 0], job.range);
+  return outer_scale(job.out.amax[domain_at(job, r)], job.range);
 }
 /// Stores the multiplier once for each domain: by the thread of its first block.
 __device__ inline void store_outer(const QuantizeJob& job, const Place& at, const Outer& outer) {
   if (job.domain == Domain::none || at.b != 0 || (job.domain == Domain::tensor && at.r != 0)) return;
-  job.out.outer[at.r] = outer.s_dec;
+  const int64_t domain = domain_at(job, at.r);
+  if (job.domain == Domain::group && at.r != group_begin(job.groups, static_cast<int>(domain))) return;
+  job.out.outer[domain] = outer.s_dec;
 }
 
 /// A block's scale byte and the factor of its elements.
@@ -98,6 +109,33 @@ __device__ inline void encode_block(const QuantizeJob& job, const Place& at, con
 #pragma unroll
   for (int i = 0; i < 16; ++i)
     code[i] = E2M1::encode_stochastic(v[i] * factor, noise[i / 4] >> (8 * (i % 4)) & 0xFFu);
+}
+
+/// The block at a place: scale, codes and decoded values as far as they are wanted. In a tile all lanes call
+/// it.
+__device__ inline void quantize_place(const QuantizeJob& job, const Place& at) {
+  float v[16];
+  load_block<16>(job.x, at.r, at.b * 16, v);
+  const Outer outer = outer_of(job, at.inside ? at.r : 0);
+  const uint32_t own = amax_bits<16>(v);
+  const float amax = __uint_as_float(job.tile ? tile_max<16>(own) : own);
+  const Scale scale = job.search == ScaleSearch::amax ? scale_of(amax * (outer.s_enc * kSixth), outer)
+                                                      : search_scale(job, at, v, amax, outer);
+  if (!at.inside) return;
+  store_outer(job, at, outer);
+  uint8_t code[16];
+  encode_block(job, at, v, scale.encode, code);
+  if (job.out.codes != nullptr) {
+    job.out.scales[at.r * job.out.scale_stride + at.b] = scale.byte;
+    store_codes<4, 16>(job.out, at.r, at.b * 16, code);
+  }
+  if (job.decoded == nullptr) return;
+  const float d = E4M3::decode(scale.byte);
+  bf16* to = job.decoded + at.r * job.decoded_stride + at.b * 16 * job.decoded_step;
+#pragma unroll
+  for (int i = 0; i < 16; ++i) {
+    if (at.b * 16 + i < job.decoded_cols) to[i * job.decoded_step] = bf16(E2M1::decode(code[i]) * d);
+  }
 }
 
 }  // namespace minite::cuda

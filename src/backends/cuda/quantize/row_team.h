@@ -90,7 +90,7 @@ __device__ inline uint32_t block_max(uint32_t value) {
 template <int kBlocks, Encoder kEncoder, class Source>
 __global__ void __launch_bounds__(kRowCta) warp_row_kernel(QuantizeJob job, Source source) {
   const int64_t r = int64_t{blockIdx.x} * (kRowCta / 32) + threadIdx.x / 32;
-  if (r >= job.out.rows) return;
+  if (r >= rows_of(job)) return;
   const Team team = {static_cast<int>(threadIdx.x % 32), 32, static_cast<int>(job.out.scale_stride)};
   Words8 x[kBlocks];
   const uint32_t most = __reduce_max_sync(0xFFFFFFFFu, load_team<kBlocks>(team, source, r, x));
@@ -101,6 +101,7 @@ template <int kBlocks, Encoder kEncoder, class Source>
 __global__ void __launch_bounds__(kTeamLimit) __maxnreg__(32 + 8 * kBlocks)
     block_row_kernel(QuantizeJob job, Source source) {
   const int64_t r = blockIdx.x;
+  if (r >= rows_of(job)) return;
   const Team team = {static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x),
                      static_cast<int>(job.out.scale_stride)};
   Words8 x[kBlocks];
@@ -113,7 +114,8 @@ __global__ void __launch_bounds__(kTeamLimit) __maxnreg__(32 + 8 * kBlocks)
 template <int kBlocks, Encoder kEncoder, class Source>
 __global__ void __launch_bounds__(kRowCta) given_scale_kernel(QuantizeJob job, Source source) {
   const int64_t first = int64_t{blockIdx.x} * (kRowCta * kBlocks) + threadIdx.x;
-  for (int64_t r = blockIdx.y; r < job.out.rows; r += gridDim.y) {
+  const int64_t rows = rows_of(job);
+  for (int64_t r = blockIdx.y; r < rows; r += gridDim.y) {
     Words8 x[kBlocks];
 #pragma unroll
     for (int i = 0; i < kBlocks; ++i) {

@@ -29,6 +29,38 @@ __global__ void __launch_bounds__(kAmaxThreads) amax_kernel(const uint4* x, int6
   if (threadIdx.x == 0) atomicMax(amax, most);
 }
 
+constexpr int kGroupRows = 16;  ///< of a block of threads
+
+/// The amaxes of groups of rows. A block of threads walks its rows and writes where a group ends.
+__global__ void __launch_bounds__(kAmaxThreads)
+    group_amax_kernel(const bf16* x, int64_t stride, int vectors, DeviceGroups groups, unsigned* amax) {
+  int r = static_cast<int>(blockIdx.x) * kGroupRows;
+  const int end = min(r + kGroupRows, group_begin(groups, groups.count));
+  while (r < end) {
+    const int group = group_of_row(groups, r), last = min(end, group_begin(groups, group + 1));
+    uint32_t most = 0;
+    for (; r < last; ++r) {
+      const auto* row = reinterpret_cast<const uint4*>(x + r * stride);
+#pragma unroll 4
+      for (int i = static_cast<int>(threadIdx.x); i < vectors; i += kAmaxThreads) {
+        const uint4 v = row[i];
+        most = larger(most, pair_max(&v.x, 4));
+      }
+    }
+    most = __reduce_max_sync(0xFFFFFFFFu, widest(most & 0x7FFF7FFFu));
+    if (threadIdx.x % 32 == 0) atomicMax(amax + group, most);
+  }
+}
+
+void group_amax(const QuantizeJob& job, const TensorView& x, const Exec& exec) {
+  const auto groups = static_cast<size_t>(job.groups.count);
+  check(cudaMemsetAsync(job.out.amax, 0, groups * sizeof(float), stream_of(exec)), "cudaMemsetAsync");
+  group_amax_kernel<<<blocks(static_cast<size_t>(x.rows), kGroupRows), kAmaxThreads, 0, stream_of(exec)>>>(
+      x.as<const bf16>(), x.stride, static_cast<int>(x.cols / 8), job.groups,
+      reinterpret_cast<unsigned*>(job.out.amax));
+  check(cudaGetLastError(), "quantize: amaxes of groups");
+}
+
 }  // namespace
 
 void flat_amax(const QuantizeJob& job, int64_t elements, const Exec& exec) {
@@ -55,6 +87,28 @@ void quantize_rows(const QuantizeArgs& args, const Exec& exec) {
   const auto* x = args.x.as<const bf16>();
   if (args.decoded.empty()) return run_rows<Encoder::nearest>(job, args, Copy<false>{x, args.x.stride}, exec);
   run_rows<Encoder::nearest>(job, args, Copy<true>{x, args.x.stride}, exec);
+}
+
+namespace {
+
+/// Rows beyond the last group are not looked at.
+template <class Source>
+void run_groups(const QuantizeJob& job, const QuantizeArgs& args, const Source& source, const Exec& exec) {
+  if (job.domain == Domain::row && job.out.scale_stride <= kLongestRow)
+    return quantize_own_scale(job, source, exec);
+  job.domain == Domain::group ? group_amax(job, args.x, exec) : nvfp4_amax(job, exec);
+  quantize_given_scale(job, source, exec);
+}
+
+}  // namespace
+
+void quantize_rows(const QuantizeArgs& args, const DeviceGroups& groups, const Exec& exec) {
+  QuantizeJob job = quantize_job(args);
+  job.groups = groups;
+  if (args.out.spec.outer == OuterScale::expert) job.domain = Domain::group;
+  const auto* x = args.x.as<const bf16>();
+  if (args.decoded.empty()) return run_groups(job, args, Copy<false>{x, args.x.stride}, exec);
+  run_groups(job, args, Copy<true>{x, args.x.stride}, exec);
 }
 
 }  // namespace minite::cuda

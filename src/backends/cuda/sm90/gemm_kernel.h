@@ -25,19 +25,19 @@ struct GemmShape {
 inline constexpr int kTileRows = 128, kThreads = 128 * (1 + kConsumers);
 inline constexpr int kRasterRows = 16;  ///< tiles of rows that share columns of B while they are in L2
 
-template <int kN>
+template <int kN, class W = WayOut<kN>>
 struct Layout {
+  using Out = W;
   static constexpr int kRowsBytes = kTileRows * kDepth * 2, kColumnsBytes = kN * kDepth * 2;
   static constexpr int kStageBytes = kRowsBytes + kColumnsBytes;
-  static constexpr int kOutBytes = kConsumers * WayOut<kN>::kBytes, kScaleBytes = kN * 4;
+  static constexpr int kOutBytes = kConsumers * W::kBytes, kScaleBytes = kN * 4;
   static constexpr int kStages = (227 * 1024 - 1024 - kOutBytes - kScaleBytes - 128) / kStageBytes;
   static constexpr int kBytes = 1024 + kStages * kStageBytes + kOutBytes + kScaleBytes + 2 * kStages * 8;
 };
 
 /// Parts of a block's shared memory.
-template <int kN>
+template <int kN, class L = Layout<kN>>
 struct Shared {
-  using L = Layout<kN>;
   uint8_t *ring, *out;
   float* scales;
   Barrier *full, *empty;
@@ -95,9 +95,12 @@ struct Producer {
   }
 };
 
-template <int kN, Major kA, Major kB, bool kChunked, Store kStore>
+struct Nothing {
+  __device__ void operator()(int, int) const {}
+};
+
+template <int kN, Major kA, Major kB, bool kChunked, Store kStore, class L = Layout<kN>>
 struct Consumer {
-  using L = Layout<kN>;
   static constexpr int kRegisters = kN / 2;
 
   static __device__ void depth_block(float (&d)[kRegisters], uint32_t a, uint32_t b, bool from_zero) {
@@ -112,10 +115,10 @@ struct Consumer {
   }
 
   static __device__ void run(const CUtensorMap& y, const GemmShape& shape, const DeviceEpilogue& epilogue,
-                             const Shared<kN>& memory) {
+                             const Shared<kN, L>& memory) {
     const int group = static_cast<int>(threadIdx.x) / 128 - 1;
-    Writer<kN, kStore> writer(y, epilogue, shape.m, shape.n, memory.out + group * WayOut<kN>::kBytes,
-                              memory.scales);
+    Writer<kN, kStore, typename L::Out> writer(y, epilogue, shape.m, shape.n,
+                                               memory.out + group * L::Out::kBytes, memory.scales);
     Ring<L::kStages> at;
     for (int tile = blockIdx.x; tile < shape.tiles_m * shape.tiles_n; tile += gridDim.x) {
       const TilePlace<kN> place(shape, tile);
@@ -139,13 +142,15 @@ struct Consumer {
   }
 
   /// One chain from zero over the next `count` stages. A stage is given back once the products behind it are
-  /// under way.
-  static __device__ void chain(float (&d)[kRegisters], int count, int group, const Shared<kN>& memory,
-                               Ring<L::kStages>& at) {
+  /// under way. `arrived(k, stage)` is called before stage k of the chain is multiplied.
+  template <class Arrived = Nothing>
+  static __device__ void chain(float (&d)[kRegisters], int count, int group, const Shared<kN, L>& memory,
+                               Ring<L::kStages>& at, const Arrived& arrived = {}) {
     const bool speaks = threadIdx.x % 128 == 0;
     int before = 0;
     for (int k = 0; k < count; ++k) {
       memory.full[at.stage].wait(at.parity);
+      arrived(k, at.stage);
       const uint32_t stage = shared_address(memory.ring + at.stage * L::kStageBytes);
       depth_block(d, stage + group * (L::kRowsBytes / 2), stage + L::kRowsBytes, k == 0);
       wgmma_wait<1>();
@@ -159,10 +164,10 @@ struct Consumer {
 };
 
 /// Sets the barriers up: a stage is full after `arrivals` and the copied bytes.
-template <int kN>
-__device__ void start_barriers(const Shared<kN>& memory, uint32_t arrivals) {
+template <int kN, class L>
+__device__ void start_barriers(const Shared<kN, L>& memory, uint32_t arrivals) {
   if (threadIdx.x == 0) {
-    for (int s = 0; s < Layout<kN>::kStages; ++s) {
+    for (int s = 0; s < L::kStages; ++s) {
       memory.full[s].init(arrivals);
       memory.empty[s].init(kConsumers);
     }

@@ -12,13 +12,15 @@ enum class Store : uint8_t {
   boxes,   ///< by the copy engine, while the next tile is multiplied; for an overwritten y whose rows it can
            ///< address
   direct,  ///< by the threads: any y, and what is added to y
+  mixed,   ///< boxes for 64 whole rows; directly what is cut short by a group's end
 };
 
 /// Shared memory of one warpgroup's way out: boxes of 64 rows by 128 bytes, or for direct stores 16 rows by
-/// 32 FP32 a warp (16 x 40 x 4 bytes, 10 KB in all). A tile of 256 columns leaves room for two boxes.
-template <int kN>
+/// 32 FP32 a warp (16 x 40 x 4 bytes, 10 KB in all). A tile of 256 columns leaves room for two boxes; one
+/// of 192 for one beside five stages, or three beside four.
+template <int kN, int kOutBoxes = kN == 256 ? 2 : 1>
 struct WayOut {
-  static constexpr int kBoxBytes = 64 * 128, kBoxes = kN == 256 ? 2 : 1;
+  static constexpr int kBoxBytes = 64 * 128, kBoxes = kOutBoxes;
   static constexpr int kPitch =
       40;  ///< FP32 between rows of a warp's direct way: 8 rows fall on different banks
   static constexpr int kDirectBytes = 4 * 16 * kPitch * 4;
@@ -26,33 +28,45 @@ struct WayOut {
   static constexpr int kBytes = (kMost + 1023) / 1024 * 1024;  ///< boxes start at multiples of 1024
 };
 
-template <int kN, Store kStore>
+template <int kN, Store kStore, class W = WayOut<kN>>
 class Writer {
-  using W = WayOut<kN>;
-
  public:
   /// m, n: size of y; `out`: the warpgroup's way out; `scales`: the block's, kN of them.
   __device__ Writer(const CUtensorMap& map, const DeviceEpilogue& epilogue, int m, int n, uint8_t* out,
                     float* scales)
       : map_(map), epilogue_(epilogue), m_(m), n_(n), out_(out), scales_(scales) {}
 
+  /// Rows from `m` on are not the next tile's.
+  __device__ void end_rows(int m) { m_ = m; }
+
   /// Starts loading what rows and columns are multiplied with; before the tile's products.
-  __device__ void fetch_scales(int row0, int col0) {
+  __device__ void fetch_scales(int row0, int col0) { fetch_scales(row0, col0, epilogue_.a, epilogue_.b); }
+  /// The same from scales of the tile's own: a[row], b[column], or nullptr for 1.
+  __device__ void fetch_scales(int row0, int col0, const float* a, const float* b) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int r = row0 + 16 * warp_ + 8 * half + lane_ / 4;
-      row_scale_[half] = epilogue_.a == nullptr || r >= m_ ? 1.0f : epilogue_.a[r * epilogue_.a_step];
+      row_scale_[half] = a == nullptr || r >= m_ ? 1.0f : a[r * epilogue_.a_step];
     }
     const int i = static_cast<int>(threadIdx.x) - 128, c = col0 + i;
-    column_scale_ = epilogue_.b == nullptr || i >= kN || c >= n_ ? 1.0f : epilogue_.b[c * epilogue_.b_step];
+    column_scale_ = b == nullptr || i >= kN || c >= n_ ? 1.0f : b[c * epilogue_.b_step];
+  }
+
+  /// By both warpgroups, before either writes the tile.
+  __device__ void share_scales() {
+    consumers_together();  // nobody reads the scales of the tile before
+    if (threadIdx.x - 128 < kN) scales_[threadIdx.x - 128] = column_scale_;
+    consumers_together();
   }
 
   /// Writes the 64 rows of this warpgroup.
   __device__ void tile(const float (&d)[kN / 2], int row0, int col0) {
-    consumers_together();  // nobody reads the scales of the tile before
-    if (threadIdx.x - 128 < kN) scales_[threadIdx.x - 128] = column_scale_;
-    consumers_together();
-    if constexpr (kStore == Store::direct) {
+    share_scales();
+    write(d, row0, col0);
+  }
+  __device__ void write(const float (&d)[kN / 2], int row0, int col0) {
+    if (kStore == Store::direct || (kStore == Store::mixed && row0 + 64 > m_)) {
+      if (kStore == Store::mixed) take_boxes_back();
 #pragma unroll
       for (int j = 0; j < kN / 32; ++j) slice(d + 16 * j, row0 + 16 * warp_, col0, 32 * j);
     } else if (epilogue_.to_bf16) {
@@ -66,7 +80,7 @@ class Writer {
 
   /// Before the block ends: the copy engine still reads its memory.
   __device__ void finish() const {
-    if (kStore == Store::boxes && threadIdx.x % 128 == 0) store_wait_read<0>();
+    if (kStore != Store::direct && threadIdx.x % 128 == 0) store_wait_read<0>();
   }
 
  private:
@@ -75,6 +89,12 @@ class Writer {
   }
   __device__ void group_together() const {
     asm volatile("bar.sync %0, 128;" ::"r"(1 + threadIdx.x / 128) : "memory");
+  }
+
+  /// The way out is free for direct stores.
+  __device__ void take_boxes_back() const {
+    if (threadIdx.x % 128 == 0) store_wait_read<0>();
+    group_together();
   }
 
   /// Two neighbouring columns of row `half` of this thread, scaled and with bias.

@@ -72,6 +72,14 @@ __device__ inline void load_box(void* to, const CUtensorMap& map, int x, int y, 
       "l"(&map), "r"(shared_address(&barrier.state)), "r"(x), "r"(y)
       : "memory");
 }
+/// The same from matrix z of a stack.
+__device__ inline void load_box(void* to, const CUtensorMap& map, int x, int y, int z, Barrier& barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
+      "[%2];" ::"r"(shared_address(to)),
+      "l"(&map), "r"(shared_address(&barrier.state)), "r"(x), "r"(y), "r"(z)
+      : "memory");
+}
 /// Starts the copy of `bytes` bytes to shared memory; `barrier` counts them. Addresses and count are
 /// multiples of 16.
 __device__ inline void load_bytes(void* to, const void* from, uint32_t bytes, Barrier& barrier) {

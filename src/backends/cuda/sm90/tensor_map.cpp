@@ -23,18 +23,20 @@ PFN_cuTensorMapEncodeTiled_v12000 encoder() {
   return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
 }
 
-/// A map of two dimensions, the first contiguous; no zeros are left for `pitch` bytes to hide in.
+/// A map of `count` matrices, `pitch` bytes between rows; no zeros are left for `pitch` bytes to hide in. One
+/// matrix is a map of two dimensions.
 CUtensorMap encode(CUtensorMapDataType type, void* data, std::array<int64_t, 2> size, int64_t pitch,
-                   std::array<int, 2> box, CUtensorMapSwizzle swizzle) {
+                   std::array<int, 2> box, CUtensorMapSwizzle swizzle, int64_t count = 0) {
   static const PFN_cuTensorMapEncodeTiled_v12000 kEncode = encoder();
   CUtensorMap map;
-  const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(size[0]), static_cast<cuuint64_t>(size[1])};
-  const cuuint64_t pitches[1] = {static_cast<cuuint64_t>(pitch)};
-  const cuuint32_t boxes[2] = {static_cast<cuuint32_t>(box[0]), static_cast<cuuint32_t>(box[1])};
-  const cuuint32_t step[2] = {1, 1};
-  const CUresult result =
-      kEncode(&map, type, 2, data, sizes, pitches, boxes, step, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const cuuint64_t sizes[3] = {static_cast<cuuint64_t>(size[0]), static_cast<cuuint64_t>(size[1]),
+                               static_cast<cuuint64_t>(count)};
+  const cuuint64_t pitches[2] = {static_cast<cuuint64_t>(pitch), static_cast<cuuint64_t>(pitch * size[1])};
+  const cuuint32_t boxes[3] = {static_cast<cuuint32_t>(box[0]), static_cast<cuuint32_t>(box[1]), 1};
+  const cuuint32_t step[3] = {1, 1, 1};
+  const CUresult result = kEncode(&map, type, count == 0 ? 2 : 3, data, sizes, pitches, boxes, step,
+                                  CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS)
     fail(ErrorCode::internal, "CUDA: cuTensorMapEncodeTiled: error {} for {}x{}, rows {} bytes apart",
          static_cast<int>(result), size[1], size[0], pitch);
@@ -60,6 +62,11 @@ std::string tensor_map_problem(const TensorView& x) {
 CUtensorMap tensor_map(const TensorView& x, Major major, int rows) {
   return encode(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, x.data, {x.cols, x.rows}, 2 * x.stride,
                 {kDepth, major == Major::k ? rows : kDepth}, CU_TENSOR_MAP_SWIZZLE_128B);
+}
+
+CUtensorMap stacked_map(const TensorView& x, Major major, int rows, int64_t count) {
+  return encode(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, x.data, {x.cols, x.rows / count}, 2 * x.stride,
+                {kDepth, major == Major::k ? rows : kDepth}, CU_TENSOR_MAP_SWIZZLE_128B, count);
 }
 
 CUtensorMap output_map(const TensorView& y, int rows) {

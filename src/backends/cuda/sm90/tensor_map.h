@@ -16,6 +16,10 @@ inline constexpr int kDepth = 64;  ///< k of one copied box: 128 bytes of BF16, 
 /// and a box holds 64 k by 64 rows. Needs tensor_map_problem(x) to be "".
 [[nodiscard]] CUtensorMap tensor_map(const TensorView& x, Major major, int rows);
 
+/// The same for `count` operands one below the other: a box ends with its operand, and what it holds past
+/// that is 0.
+[[nodiscard]] CUtensorMap stacked_map(const TensorView& x, Major major, int rows, int64_t count);
+
 /// The map of an output [M, N] bf16 or f32 that is written 128 bytes of columns and `rows` rows at a time, in
 /// 128-byte swizzle. Needs tensor_map_problem(y) to be "".
 [[nodiscard]] CUtensorMap output_map(const TensorView& y, int rows);

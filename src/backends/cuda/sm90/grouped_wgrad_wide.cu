@@ -1,0 +1,9 @@
+#include "backends/cuda/sm90/grouped_launch.h"
+
+namespace minite::cuda::sm90 {
+
+void grouped_wgrad_wide(const GroupedWgrad& product, const GroupedEpilogue& epilogue, void* stream) {
+  launch_grouped<256, false>(product, epilogue, stream);
+}
+
+}  // namespace minite::cuda::sm90
