@@ -22,10 +22,12 @@ TensorView gradient(const BlockInput& in, int64_t parameter) {
 void attention_forward(const Context& ctx, const BlockInput& in, LayerActivations& act) {
   const ModelConfig& c = in.weights.config();
   const QkvParts raw(act.qkv, c);
-  ops::norm(ctx,
-            {raw.q, weight(in, in.layer.q_norm), c.rms_norm_eps, c.num_attention_heads, act.q, act.q_rstd});
-  ops::norm(ctx,
-            {raw.k, weight(in, in.layer.k_norm), c.rms_norm_eps, c.num_key_value_heads, act.k, act.k_rstd});
+  if (in.layer.has_qk_norm()) {
+    ops::norm(ctx,
+              {raw.q, weight(in, in.layer.q_norm), c.rms_norm_eps, c.num_attention_heads, act.q, act.q_rstd});
+    ops::norm(ctx,
+              {raw.k, weight(in, in.layer.k_norm), c.rms_norm_eps, c.num_key_value_heads, act.k, act.k_rstd});
+  }
   ops::rope(ctx, {act.q, in.rope_table, in.rows.pos, c.num_attention_heads, Direction::forward});
   ops::rope(ctx, {act.k, in.rope_table, in.rows.pos, c.num_key_value_heads, Direction::forward});
   ops::kv_write(ctx, {act.k, raw.v, in.rows.seq, in.rows.pos, act.kv});
@@ -62,13 +64,18 @@ namespace {
 
 /// do [T,Q] -> dqkv [T,Q+2KV], through attention, rope and QK-norm.
 void attention_backward(const Context& ctx, const BlockInput& in, const LayerActivations& act,
-                        const BlockGradients& g) {
+                        BlockGradients g) {
   const ModelConfig& c = in.weights.config();
   const QkvParts raw(act.qkv, c), d(g.dqkv, c);
+  if (!in.layer.has_qk_norm()) {
+    g.dq = d.q;
+    g.dk = d.k;
+  }
   ops::attention_backward(ctx, {g.do_, act.q, act.o, act.lse, in.rows.seq, in.rows.pos, act.kv,
                                 c.num_attention_heads, g.dq, g.dk, d.v});
   ops::rope(ctx, {g.dq, in.rope_table, in.rows.pos, c.num_attention_heads, Direction::backward});
   ops::rope(ctx, {g.dk, in.rope_table, in.rows.pos, c.num_key_value_heads, Direction::backward});
+  if (!in.layer.has_qk_norm()) return;
   ops::norm_backward(ctx, {g.dq,
                            raw.q,
                            weight(in, in.layer.q_norm),

@@ -161,7 +161,7 @@ void read_sizes(const Document& doc, ModelConfig& config) {
 }
 
 /// rope_theta stands at the top, or in rope_parameters as newer versions of Transformers write it.
-double read_rope_theta(const Document& doc) {
+double read_rope_theta(const Document& doc, const ModelFamily& family) {
   if (const json* parameters = doc.find("rope_parameters")) {
     require(parameters->is_object(), "{}: rope_parameters={} must be an object", doc.origin,
             shown(*parameters));
@@ -175,6 +175,7 @@ double read_rope_theta(const Document& doc) {
     }
   }
   const json* theta = doc.find("rope_theta");
+  if (theta == nullptr && family.rope_theta > 0) return family.rope_theta;
   require(theta != nullptr, "{}: rope_theta is missing", doc.origin);
   return number(*theta, "rope_theta", doc.origin);
 }
@@ -272,7 +273,7 @@ ModelConfig parse_model_config(const std::string& text, const std::string& origi
   read_sizes(doc, config);
   read_experts(doc, family, config);
   read_tokens(doc, config);
-  config.rope_theta = read_rope_theta(doc);
+  config.rope_theta = read_rope_theta(doc, family);
   if (const json* eps = doc.find("rms_norm_eps")) {
     config.rms_norm_eps = static_cast<float>(number(*eps, "rms_norm_eps", origin));
   }

@@ -6,6 +6,7 @@
 
 #include "core/fail.h"
 #include "model/block.h"
+#include "model/families/table.h"
 
 namespace minite {
 namespace {
@@ -51,14 +52,15 @@ Network::Network(const Weights& weights, WeightCache& cache, const std::vector<R
 
 Layer Network::make_layer(int index, WeightCache& cache, const std::vector<ResolvedLinear>& resolved,
                           const Policy& policy) const {
+  const bool qk_norm = model_family(config().family).qk_norm;
   const LayerBuild build{fmt::format("layers.{}.", index), *weights_, cache, resolved, *table_, policy};
   return Layer{build.norm_linear("qkv", "attn_norm"),
                build.linear("o"),
                build.forms("qkv"),
                build.forms("o"),
                build.parameter("attn_norm"),
-               build.parameter("q_norm"),
-               build.parameter("k_norm"),
+               qk_norm ? build.parameter("q_norm") : kNoParameter,
+               qk_norm ? build.parameter("k_norm") : kNoParameter,
                build.parameter("qkv"),
                build.parameter("o"),
                config().num_experts > 0 ? make_experts(build) : make_gated_mlp(build)};
@@ -84,10 +86,15 @@ LayerActivations Network::place_layer(Arena& arena, const Layer& layer, int64_t 
   a.attn.rstd = if_training(1);
   a.attn.linear.xq = codes(layer.qkv.linear());
   a.qkv = arena.take_tensor(dtype, rows, c.qkv_size());
-  a.q_rstd = if_training(c.num_attention_heads);
-  a.k_rstd = if_training(c.num_key_value_heads);
-  a.q = arena.take_tensor(dtype, rows, c.q_size());
-  a.k = arena.take_tensor(dtype, rows, c.kv_size());
+  if (layer.has_qk_norm()) {
+    a.q_rstd = if_training(c.num_attention_heads);
+    a.k_rstd = if_training(c.num_key_value_heads);
+    a.q = arena.take_tensor(dtype, rows, c.q_size());
+    a.k = arena.take_tensor(dtype, rows, c.kv_size());
+  } else {
+    a.q = a.qkv.slice_cols(0, c.q_size());
+    a.k = a.qkv.slice_cols(c.q_size(), c.kv_size());
+  }
   a.lse = if_training(c.num_attention_heads);
   a.o = arena.take_tensor(dtype, rows, c.q_size());
   a.o_linear.xq = codes(layer.o);

@@ -35,13 +35,18 @@ struct KvSet {
   std::vector<KvStore> layers;
 };
 
+inline constexpr int64_t kNoParameter = -1;
+
 /// Modules of one layer with their weights.
 struct Layer {
   LayerNormLinear qkv;
   Linear o;
   LinearWeights qkv_w, o_w;
-  int64_t attn_norm, q_norm, k_norm, qkv_p, o_p;  ///< parameter indices
+  int64_t attn_norm, q_norm, k_norm, qkv_p, o_p;  ///< parameter indices; kNoParameter: the family has none
   std::unique_ptr<const Mlp> mlp;
+
+  /// Without it q and k are turned in place, where qkv was written.
+  [[nodiscard]] bool has_qk_norm() const { return q_norm != kNoParameter; }
 };
 
 /// Working memory of one forward (and backward) pass; placed for the exact sizes of a batch.

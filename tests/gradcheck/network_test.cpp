@@ -14,15 +14,18 @@ struct Variant {
   bool tied, experts, norm_topk_prob;
   float balance;        ///< coefficient of the load-balancing loss
   bool replay = false;  ///< experts are given instead of chosen
+  const char* dense = "qwen3";
 };
-constexpr std::array<Variant, 5> kVariants = {{{"untied", false, false, false, 0},
+constexpr std::array<Variant, 6> kVariants = {{{"untied", false, false, false, 0},
                                                {"tied", true, false, false, 0},
                                                {"experts", false, true, true, 0.25f},
                                                {"plain_probabilities", false, true, false, 0},
-                                               {"replayed", false, true, true, 0.25f, true}}};
+                                               {"replayed", false, true, true, 0.25f, true},
+                                               {"llama", true, false, false, 0, false, "llama"}}};
 
 ModelConfig config(const Variant& v) {
   ModelConfig c;
+  c.family = v.dense;
   if (v.experts) {
     c.family = "qwen3_moe";
     c.num_experts = 5;

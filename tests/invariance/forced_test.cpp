@@ -44,6 +44,11 @@ TEST_P(Forced, EqualsWhatSamplingRecordedWithExperts) {
   check_forced(tiny_experts(32, false), GetParam(), KvFormat::bf16);
 }
 
+TEST_P(Forced, EqualsWhatSamplingRecordedWithoutNormsOnHeads) {
+  check_forced(tiny_llama(24, true), GetParam(), KvFormat::bf16);
+  check_forced(tiny_llama(32, false), GetParam(), KvFormat::fp8);
+}
+
 TEST(ForcedTokens, TakeTheExpertsThatDrawingTook) {
   const ModelConfig config = tiny_experts(32, false);
   Weights weights(config, DType::bf16, Purpose::training);

@@ -85,7 +85,8 @@ State check_update(const ModelConfig& config, const std::string& recipe, KvForma
 }
 
 TEST_P(Gradients, AreBitIdenticalOnEveryBackendWithAnyThreads) {
-  for (const ModelConfig& config : {tiny_config(32, true), tiny_config(24, false), tiny_experts(24, false)}) {
+  for (const ModelConfig& config :
+       {tiny_config(32, true), tiny_config(24, false), tiny_experts(24, false), tiny_llama(24, true)}) {
     (void)check_update(config, GetParam(), KvFormat::bf16);
   }
 }

@@ -101,6 +101,7 @@ void check_row_counts(const ModelConfig& config, const std::string& recipe) {
   }
 }
 TEST_P(Semantics, ARowDoesNotDependOnTheNumberOfRows) { check_row_counts(tiny_config(), GetParam()); }
+TEST_P(Semantics, ARowOfLlamaDoesNotDependOnTheNumberOfRows) { check_row_counts(tiny_llama(), GetParam()); }
 TEST_P(Semantics, ARowOfExpertsDoesNotDependOnTheNumberOfRows) {
   check_row_counts(tiny_experts(), GetParam());
 }

@@ -44,6 +44,13 @@ inline ModelConfig tiny_experts(int64_t head_dim = 32, bool tied = false) {
   return c;
 }
 
+/// Llama: no norms on q and k.
+inline ModelConfig tiny_llama(int64_t head_dim = 32, bool tied = false) {
+  ModelConfig c = tiny_config(head_dim, tied);
+  c.family = "llama";
+  return c;
+}
+
 /// Initializes and scales up: matrices to about 1/sqrt(fan-in), embeddings to 1, norms around 1.
 inline void fill_strong(Weights& weights, uint64_t seed) {
   weights.initialize(seed);

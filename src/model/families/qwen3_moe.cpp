@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "model/families/qwen3_parts.h"
+#include "model/families/decoder_parts.h"
 #include "model/families/table.h"
 
 namespace minite {
@@ -28,7 +28,7 @@ constexpr auto kLimits = make_limits();
 std::span<const FieldLimit> qwen3_moe_limits() { return kLimits; }
 
 std::vector<LinearModule> qwen3_moe_linear_modules(const ModelConfig& c) {
-  return qwen3_modules(c, [&](const AddModule& add) {
+  return decoder_modules(c, [&](const AddModule& add) {
     add("router", c.num_experts, c.hidden_size, false, 1);
     add("experts.gate_up", 2 * c.moe_intermediate_size, c.hidden_size, true, c.num_experts);
     add("experts.down", c.hidden_size, c.moe_intermediate_size, true, c.num_experts);
@@ -44,7 +44,7 @@ std::vector<ParameterSpec> qwen3_moe_parameters(const ModelConfig& c) {
     gate_up.push_back({expert + "up_proj", f});
     down.push_back({expert + "down_proj", c.hidden_size});
   }
-  return qwen3_weights(c, [&](const AddParameter& add) {
+  return decoder_weights(c, [&](const AddParameter& add) {
     add("router", c.hidden_size, Init::normal, {{"mlp.gate", c.num_experts}}, 1);
     add("experts.gate_up", c.hidden_size, Init::normal, gate_up, c.num_experts);
     add("experts.down", f, Init::residual, down, c.num_experts);

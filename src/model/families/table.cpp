@@ -6,11 +6,13 @@
 
 namespace minite {
 namespace {
-constexpr std::array<ModelFamily, 2> kFamilies = {{
-    {"qwen3", "Qwen3ForCausalLM", "qwen3", MlpKind::gated, qwen3_limits, qwen3_linear_modules,
-     qwen3_parameters},
-    {"qwen3_moe", "Qwen3MoeForCausalLM", "qwen3_moe", MlpKind::experts, qwen3_moe_limits,
+constexpr std::array<ModelFamily, 3> kFamilies = {{
+    {"qwen3", "Qwen3ForCausalLM", "qwen3", MlpKind::gated, true, 0, qwen3_limits, gated_modules,
+     gated_weights},
+    {"qwen3_moe", "Qwen3MoeForCausalLM", "qwen3_moe", MlpKind::experts, true, 0, qwen3_moe_limits,
      qwen3_moe_linear_modules, qwen3_moe_parameters},
+    {"llama", "LlamaForCausalLM", "llama", MlpKind::gated, false, 1e4, llama_limits, gated_modules,
+     gated_weights},
 }};
 }  // namespace
 

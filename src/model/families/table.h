@@ -46,7 +46,9 @@ struct ModelFamily {
   std::string_view name;             ///< ModelConfig::family
   std::string_view hf_architecture;  ///< in config.json's `architectures`
   std::string_view hf_model_type;    ///< config.json's `model_type`
-  MlpKind mlp;  ///< experts: config.json has the fields of ModelConfig::num_experts and on
+  MlpKind mlp;        ///< experts: config.json has the fields of ModelConfig::num_experts and on
+  bool qk_norm;       ///< whether every q and k head has an RMSNorm
+  double rope_theta;  ///< where config.json names none, as Transformers has it; 0: it must name one
   std::span<const FieldLimit> (*limits)();
   /// Linear layers of a valid configuration, in execution order.
   std::vector<LinearModule> (*linear_modules)(const ModelConfig& config);
@@ -59,10 +61,13 @@ struct ModelFamily {
 /// The row named `name`; throws not_found with the nearest name.
 [[nodiscard]] const ModelFamily& model_family(std::string_view name);
 
-/// Qwen3 dense (families/qwen3.cpp).
+/// The gated MLP in every layer (families/decoder_parts.cpp).
+[[nodiscard]] std::vector<LinearModule> gated_modules(const ModelConfig& config);
+[[nodiscard]] std::vector<ParameterSpec> gated_weights(const ModelConfig& config);
+
+/// Qwen3 dense (families/qwen3.cpp) and Llama (families/llama.cpp).
 [[nodiscard]] std::span<const FieldLimit> qwen3_limits();
-[[nodiscard]] std::vector<LinearModule> qwen3_linear_modules(const ModelConfig& config);
-[[nodiscard]] std::vector<ParameterSpec> qwen3_parameters(const ModelConfig& config);
+[[nodiscard]] std::span<const FieldLimit> llama_limits();
 
 /// Qwen3 mixture of experts (families/qwen3_moe.cpp).
 [[nodiscard]] std::span<const FieldLimit> qwen3_moe_limits();

@@ -26,7 +26,8 @@ Weights trained(const ModelConfig& config, uint64_t seed) {
 }
 
 TEST(Checkpoint, ModelAndTrainerComeBackBitForBit) {
-  for (const ModelConfig& original : {tiny_config(24, false), tiny_config(24, true), tiny_experts(24)}) {
+  for (const ModelConfig& original :
+       {tiny_config(24, false), tiny_config(24, true), tiny_experts(24), tiny_llama(24)}) {
     const TempFolder folder;
     const Weights saved = trained(original, 1);
     save_model(folder.path(), saved);

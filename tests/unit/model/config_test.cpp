@@ -42,6 +42,17 @@ json published_experts() {
   return document;
 }
 
+/// SmolLM2-135M's, which names no head_dim.
+json published_llama() {
+  return json::parse(R"({"architectures": ["LlamaForCausalLM"], "attention_bias": false,
+    "attention_dropout": 0.0, "bos_token_id": 0, "eos_token_id": 0, "hidden_act": "silu", "hidden_size": 576,
+    "initializer_range": 0.041666666666666664, "intermediate_size": 1536, "is_llama_config": true,
+    "max_position_embeddings": 8192, "mlp_bias": false, "model_type": "llama", "num_attention_heads": 9,
+    "num_hidden_layers": 30, "num_key_value_heads": 3, "pretraining_tp": 1, "rms_norm_eps": 1e-05,
+    "rope_interleaved": false, "rope_scaling": null, "rope_theta": 100000, "tie_word_embeddings": true,
+    "torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 49152})");
+}
+
 ModelConfig parse(const json& document) { return parse_model_config(document.dump(), "c.json"); }
 
 TEST(ModelConfig, PublishedFileIsRead) {
@@ -64,6 +75,34 @@ TEST(ModelConfig, PublishedFileIsRead) {
   EXPECT_EQ(config.q_size(), 2048);
   EXPECT_EQ(config.kv_size(), 1024);
   EXPECT_EQ(config.qkv_size(), 4096);
+}
+
+TEST(ModelConfig, PublishedLlamaIsRead) {
+  const ModelConfig config = parse(published_llama());
+  EXPECT_EQ(config.family, "llama");
+  EXPECT_EQ(config.head_dim, 64);
+  EXPECT_EQ(config.kv_size(), 192);
+  EXPECT_EQ(config.rope_theta, 1e5);
+  EXPECT_TRUE(config.tie_word_embeddings);
+  EXPECT_EQ(to_json(parse_model_config(to_json(config), "again")), to_json(config));
+  json document = published_llama();
+  document.erase("rope_theta");
+  EXPECT_EQ(parse(document).rope_theta, 1e4) << "what Transformers takes for an old file";
+  document["mlp_bias"] = true;
+  expect_error(ErrorCode::unsupported, {"mlp_bias=true", "only false"}, [&] { (void)parse(document); });
+  document["mlp_bias"] = false;
+  document["rope_scaling"] = {{"rope_type", "llama3"}, {"factor", 8.0}};
+  expect_error(ErrorCode::unsupported, {"rope_scaling", "llama3"}, [&] { (void)parse(document); });
+}
+
+TEST(ModelConfig, LlamaHasNoNormsOnHeads) {
+  ModelConfig config = parse(published_llama());
+  config.num_hidden_layers = 1;
+  std::vector<std::string> names;
+  for (const ParameterSpec& spec : model_family(config.family).parameters(config)) names.push_back(spec.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"embed", "layers.0.attn_norm", "layers.0.qkv", "layers.0.o",
+                                             "layers.0.mlp_norm", "layers.0.gate_up", "layers.0.down",
+                                             "final_norm"}));
 }
 
 TEST(ModelConfig, TextIsStableThroughARoundTrip) {

@@ -1,11 +1,11 @@
-#include "model/families/qwen3_parts.h"
+#include "model/families/decoder_parts.h"
 
 #include <fmt/format.h>
 
 namespace minite {
 
-std::vector<LinearModule> qwen3_modules(const ModelConfig& c,
-                                        const std::function<void(const AddModule&)>& add_mlp) {
+std::vector<LinearModule> decoder_modules(const ModelConfig& c,
+                                          const std::function<void(const AddModule&)>& add_mlp) {
   std::vector<LinearModule> modules;
   for (int layer = 0; layer < static_cast<int>(c.num_hidden_layers); ++layer) {
     const AddModule add = [&](std::string_view name, int64_t n, int64_t k, bool covered, int64_t count) {
@@ -19,8 +19,8 @@ std::vector<LinearModule> qwen3_modules(const ModelConfig& c,
   return modules;
 }
 
-std::vector<ParameterSpec> qwen3_weights(const ModelConfig& c,
-                                         const std::function<void(const AddParameter&)>& add_mlp) {
+std::vector<ParameterSpec> decoder_weights(const ModelConfig& c,
+                                           const std::function<void(const AddParameter&)>& add_mlp) {
   std::vector<ParameterSpec> specs;
   specs.push_back(
       {"embed", c.vocab_size, c.hidden_size, Init::normal, {{"model.embed_tokens.weight", c.vocab_size}}, 1});
@@ -41,8 +41,10 @@ std::vector<ParameterSpec> qwen3_weights(const ModelConfig& c,
          {"self_attn.k_proj", c.kv_size()},
          {"self_attn.v_proj", c.kv_size()}},
         1);
-    add("q_norm", c.head_dim, Init::ones, {{"self_attn.q_norm", 1}}, 1);
-    add("k_norm", c.head_dim, Init::ones, {{"self_attn.k_norm", 1}}, 1);
+    if (model_family(c.family).qk_norm) {
+      add("q_norm", c.head_dim, Init::ones, {{"self_attn.q_norm", 1}}, 1);
+      add("k_norm", c.head_dim, Init::ones, {{"self_attn.k_norm", 1}}, 1);
+    }
     add("o", c.q_size(), Init::residual, {{"self_attn.o_proj", c.hidden_size}}, 1);
     add("mlp_norm", c.hidden_size, Init::ones, {{"post_attention_layernorm", 1}}, 1);
     add_mlp(add);
@@ -53,6 +55,21 @@ std::vector<ParameterSpec> qwen3_weights(const ModelConfig& c,
         {"lm_head", c.vocab_size, c.hidden_size, Init::normal, {{"lm_head.weight", c.vocab_size}}, 1});
   }
   return specs;
+}
+
+std::vector<LinearModule> gated_modules(const ModelConfig& c) {
+  return decoder_modules(c, [&](const AddModule& add) {
+    add("gate_up", 2 * c.intermediate_size, c.hidden_size, true, 1);
+    add("down", c.hidden_size, c.intermediate_size, true, 1);
+  });
+}
+
+std::vector<ParameterSpec> gated_weights(const ModelConfig& c) {
+  return decoder_weights(c, [&](const AddParameter& add) {
+    add("gate_up", c.hidden_size, Init::normal,
+        {{"mlp.gate_proj", c.intermediate_size}, {"mlp.up_proj", c.intermediate_size}}, 1);
+    add("down", c.intermediate_size, Init::residual, {{"mlp.down_proj", c.hidden_size}}, 1);
+  });
 }
 
 }  // namespace minite

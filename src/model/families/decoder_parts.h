@@ -1,5 +1,5 @@
 #pragma once
-// What the Qwen3 families share: attention, norms, embedding and head. A family adds its MLP.
+// What the families share: attention, norms, embedding and head. A family adds its MLP.
 #include <array>
 #include <functional>
 
@@ -19,15 +19,16 @@ inline constexpr std::array<FieldLimit, 6> kQwen3Limits = {{
 /// Adds a linear module of the current layer: name without "layers.L.", n, k, covered, count.
 using AddModule = std::function<void(std::string_view, int64_t, int64_t, bool, int64_t)>;
 /// All modules; `add_mlp` is called once a layer.
-[[nodiscard]] std::vector<LinearModule> qwen3_modules(const ModelConfig& config,
-                                                      const std::function<void(const AddModule&)>& add_mlp);
+[[nodiscard]] std::vector<LinearModule> decoder_modules(const ModelConfig& config,
+                                                        const std::function<void(const AddModule&)>& add_mlp);
 
 /// Adds a parameter of the current layer: name without "layers.L.", columns, start, checkpoint tensors
 /// without "model.layers.L." and ".weight", quantization units.
 using AddParameter =
     std::function<void(std::string_view, int64_t, Init, std::vector<CheckpointPiece>, int64_t)>;
-/// All parameters; `add_mlp` is called once a layer.
-[[nodiscard]] std::vector<ParameterSpec> qwen3_weights(
+/// All parameters; `add_mlp` is called once a layer. Weights of the norms on q and k are there where the
+/// configuration's family has them.
+[[nodiscard]] std::vector<ParameterSpec> decoder_weights(
     const ModelConfig& config, const std::function<void(const AddParameter&)>& add_mlp);
 
 }  // namespace minite
