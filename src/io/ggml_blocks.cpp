@@ -71,11 +71,12 @@ constexpr QuantSpec spec_of(GgufType type) {
           .convention = Convention::ggml};
 }
 
+/// Twice the code times half the scale, as ggml: for the byte 0xFF the scale alone, 2^128, is infinite.
 void decode_mxfp4(const std::byte* p, float* y) {
-  const float d = block_scale_value(spec_of(GgufType::mxfp4), byte_at(p, 0));
+  const float half = std::ldexp(1.0f, byte_at(p, 0) - 128);
   for (int64_t j = 0; j < 16; ++j) {
-    y[j] = E2M1::decode(byte_at(p, 1 + j) & 15) * d;
-    y[j + 16] = E2M1::decode(byte_at(p, 1 + j) >> 4) * d;
+    y[j] = 2.0f * E2M1::decode(byte_at(p, 1 + j) & 15) * half;
+    y[j + 16] = 2.0f * E2M1::decode(byte_at(p, 1 + j) >> 4) * half;
   }
 }
 

@@ -170,10 +170,9 @@ TEST(GgmlBlocks, CodesOfMxfp4AndNvfp4MoveWholly) {
                       : e == 0               ? std::ldexp(static_cast<float>(m), -9)
                                              : std::ldexp(1.0f + static_cast<float>(m) / 8, e - 7);
         } else {
-          expected *= std::ldexp(1.0f, scale - 127);
+          expected = 2.0f * expected * std::ldexp(1.0f, scale - 128);
         }
         const float got = y[static_cast<size_t>(r * kCols + c)];
-        if (std::isnan(expected)) continue;  // 0 * 2^128
         ASSERT_EQ(got, expected) << gguf_type(type).name << " " << r << ", " << c;
       }
     }
