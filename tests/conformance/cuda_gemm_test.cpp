@@ -205,31 +205,36 @@ TEST_F(CudaGemm, OperandsMayBeTransposed) {
   }
 }
 
+struct Weight {
+  int64_t n, k;
+};
+/// One shape of weights a case, so that shards share them.
+class CudaGemmRows : public CudaGemm, public testing::WithParamInterface<Weight> {};
+INSTANTIATE_TEST_SUITE_P(Shapes, CudaGemmRows,
+                         testing::Values(Weight{48, 512}, Weight{130, 1152}, Weight{200, 3072},
+                                         Weight{8208, 384}, Weight{136, 1088}, Weight{72, 9728},
+                                         Weight{40, 1040}),
+                         [](const auto& w) { return fmt::format("{}x{}", w.param.n, w.param.k); });
+
 /// The rows of a large product are those of every smaller one, down to a row alone.
-TEST_F(CudaGemm, ARowsBitsDependOnThatRowAlone) {
+TEST_P(CudaGemmRows, ARowsBitsDependOnThatRowAlone) {
   constexpr int64_t kRows = 300;
-  struct Case {
-    int64_t n, k;
-  };
-  for (const auto& [n, k] : {Case{48, 512}, Case{130, 1152}, Case{200, 3072}, Case{8208, 384},
-                             Case{136, 1088}, Case{72, 9728}, Case{40, 1040}}) {
-    for (const Fill fill : {Fill::normal, Fill::ties}) {
-      const Matrix weights = quantized("w", nvfp4(OuterScale::tensor), n, k, fill);
-      const Matrix a4 = quantized("a4", nvfp4(OuterScale::row), kRows, k, fill),
-                   a16 = dense("a16", kRows, k, Orientation::rows, 0, fill);
-      for (const Operand& a : {a4.device, a16.device, with_decoded(a4)}) {
-        const Values all = multiply({a, with_decoded(weights), {}, {}});
-        const Operand prepacked = with_prepacked(weights);
-        ASSERT_EQ(first_difference(all, multiply({a, prepacked, {}, {}})), "") << n << "x" << k;
-        for (const int64_t count : {1, 2, 7, 8, 9, 16, 17, 31, 33, 63, 64, 65, 128, 129}) {
-          for (const int64_t begin : {int64_t{0}, kRows - count}) {
-            const Values expected(all.begin() + begin * n, all.begin() + (begin + count) * n);
-            const Operand rows = first_rows(a, begin, count);
-            for (const Operand& w : {prepacked, begin == 0 ? weights.device : prepacked})
-              ASSERT_EQ(first_difference(expected, multiply({rows, w, {}, {}})), "")
-                  << n << "x" << k << ", rows " << begin << " + " << count
-                  << (w.prepacked == nullptr ? "" : ", prepacked");
-          }
+  const auto [n, k] = GetParam();
+  for (const Fill fill : {Fill::normal, Fill::ties}) {
+    const Matrix weights = quantized("w", nvfp4(OuterScale::tensor), n, k, fill);
+    const Matrix a4 = quantized("a4", nvfp4(OuterScale::row), kRows, k, fill),
+                 a16 = dense("a16", kRows, k, Orientation::rows, 0, fill);
+    for (const Operand& a : {a4.device, a16.device, with_decoded(a4)}) {
+      const Values all = multiply({a, with_decoded(weights), {}, {}});
+      const Operand prepacked = with_prepacked(weights);
+      ASSERT_EQ(first_difference(all, multiply({a, prepacked, {}, {}})), "");
+      for (const int64_t count : {1, 2, 7, 8, 9, 16, 17, 31, 33, 63, 64, 65, 128, 129}) {
+        for (const int64_t begin : {int64_t{0}, kRows - count}) {
+          const Values expected(all.begin() + begin * n, all.begin() + (begin + count) * n);
+          const Operand rows = first_rows(a, begin, count);
+          for (const Operand& w : {prepacked, begin == 0 ? weights.device : prepacked})
+            ASSERT_EQ(first_difference(expected, multiply({rows, w, {}, {}})), "")
+                << "rows " << begin << " + " << count << (w.prepacked == nullptr ? "" : ", prepacked");
         }
       }
     }
