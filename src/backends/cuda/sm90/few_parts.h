@@ -103,7 +103,7 @@ class WarpRows {
 };
 
 /// One column tile of a row tile's sums on their way to y: rows from row0, tokens from token0 on.
-/// (As a call it costs a local copy of the epilogue, and 9 us of 13 at 19456 x 2560.)
+/// (As a call it costs a local copy of the epilogue: 23 us instead of 13 at 19456 x 2560.)
 __device__ inline void finish(const DeviceEpilogue& epilogue, int rows, int tokens, float4 d, int row0,
                               int token0) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
