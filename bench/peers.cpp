@@ -78,3 +78,23 @@ MINITE_PEER int minite_gemm_bf16(void* a, void* b, void* y, int64_t m, int64_t n
         {nullptr, {static_cast<std::byte*>(scratch), bytes}, stream});
   });
 }
+
+/// Rows of expert e, [offset[e], offset[e + 1]) of a [rows, k]: y [rows, n] = a b_e^T with b [experts * n,
+/// k], bf16. `offset`: [experts + 1] int32 on the device. Scratch of minite_grouped_scratch() bytes.
+MINITE_PEER int64_t minite_grouped_scratch(int64_t rows, int64_t experts, int64_t n, int64_t k) {
+  int64_t bytes = -1;
+  (void)guarded([&] { bytes = table().grouped_scratch(problem(n, k), rows, experts, 1); });
+  return bytes;
+}
+MINITE_PEER int minite_grouped_gemm_bf16(void* a, void* offset, void* b, void* y, int64_t rows,
+                                         int64_t experts, int64_t n, int64_t k, void* scratch, void* stream) {
+  return guarded([&] {
+    const auto bytes = static_cast<size_t>(table().grouped_scratch(problem(n, k), rows, experts, 1));
+    GroupedGemmArgs args;
+    args.a = Operand::of(bf16_matrix(a, rows, k));
+    args.groups = {static_cast<const int32_t*>(offset), experts};
+    args.b = Operand::of(bf16_matrix(b, experts * n, k));
+    args.y = bf16_matrix(y, rows, n);
+    table().grouped_gemm(args, {nullptr, {static_cast<std::byte*>(scratch), bytes}, stream});
+  });
+}

@@ -36,7 +36,7 @@ class Library:
     def __init__(self, path):
         self.lib = ctypes.CDLL(path)
         self.lib.minite_peers_error.restype = ctypes.c_char_p
-        for name in ("minite_nvfp4_bytes", "minite_gemm_scratch"):
+        for name in ("minite_nvfp4_bytes", "minite_gemm_scratch", "minite_grouped_scratch"):
             getattr(self.lib, name).restype = ctypes.c_int64
 
     def call(self, name, *args):
@@ -119,9 +119,30 @@ def norm_row(rows, cols):
 
 
 def grouped_row(experts, n, k, rows):
-    """Waits for a grouped product in bench/peers.cpp."""
+    """Equal groups."""
+
+    def build(torch, lib):
+        if not hasattr(torch, "_grouped_mm"):
+            raise RuntimeError("this torch has no _grouped_mm")
+        a = activations(torch, rows, k)
+        b = (torch.randn(experts, n, k, device="cuda") * 0.02).bfloat16()
+        y = torch.empty(rows, n, device="cuda", dtype=torch.bfloat16)
+        bounds = torch.arange(experts + 1, device="cuda", dtype=torch.int32) * (rows // experts)
+        size = lib.size("minite_grouped_scratch", rows, experts, n, k)
+        scratch = torch.empty(max(1, size), device="cuda", dtype=torch.uint8)
+
+        def ours(stream):
+            lib.call("minite_grouped_gemm_bf16", a.data_ptr(), bounds.data_ptr(), b.data_ptr(), y.data_ptr(), rows,
+                     experts, n, k, scratch.data_ptr(), stream)
+
+        def theirs(stream):
+            return torch._grouped_mm(a, b.transpose(1, 2), offs=bounds[1:])
+
+        return ours, theirs, 2 * (rows * k + experts * n * k + rows * n)
+
     name = f"grouped/bf16/{experts}x{n}x{k}/{rows}"
-    return name, f"{experts} experts {n}x{k}, {rows} rows", "torch._grouped_mm", ("minite_group_gemm_bf16",), None
+    needs = ("minite_grouped_scratch", "minite_grouped_gemm_bf16")
+    return name, f"{experts} experts {n}x{k}, {rows} rows", "torch._grouped_mm", needs, build
 
 
 ROWS = [
@@ -199,7 +220,12 @@ def main():
         if reason:
             rows.append({**row, "against": "absent", "reason": reason})
             continue
-        rows.append({**row, "against": f"torch {torch.__version__}", **measure(torch, lib, build, args.rounds)})
+        try:
+            measured = measure(torch, lib, build, args.rounds)
+        except RuntimeError as error:  # one side cannot run this row: the others still can
+            rows.append({**row, "against": "absent", "reason": str(error)})
+            continue
+        rows.append({**row, "against": f"torch {torch.__version__}", **measured})
         print(f"{name}: {rows[-1]['ratio']:.2f}", file=sys.stderr)
     if not rows:
         sys.exit(f"--filter {args.filter}: no row has such a name; names look like {ROWS[0][0]}")

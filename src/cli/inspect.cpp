@@ -10,6 +10,7 @@
 #include "cli/quantized_groups.h"
 #include "cli/verb.h"
 #include "core/utf8.h"
+#include "io/gguf.h"
 
 namespace minite::cli {
 namespace {
@@ -130,7 +131,7 @@ ordered_json to_json(const Inspection& found, const Args& args) {
 }
 
 int run(const Args& args) {
-  if (is_gguf(args.path)) return inspect_gguf(args.path, args.check, args.style);
+  if (io::begins_as_gguf(args.path)) return inspect_gguf(args.path, args.check, args.style);
   const Inspection found = inspect(args);
   if (args.style == ReportStyle::json) {
     print_json(to_json(found, args));

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cli/tensor_set.h"
@@ -166,14 +165,6 @@ ordered_json to_json(const io::GgufFile& file, const std::vector<Fault>& faults,
 }
 
 }  // namespace
-
-bool is_gguf(const std::filesystem::path& path) {
-  if (!std::filesystem::is_regular_file(path)) return false;
-  std::ifstream file(path, std::ios::binary);
-  char magic[4] = {};
-  file.read(magic, sizeof magic);
-  return std::string_view(magic, 4) == "GGUF";
-}
 
 int inspect_gguf(const std::filesystem::path& path, bool check, ReportStyle style) {
   const io::GgufFile file(path);

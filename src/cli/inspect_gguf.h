@@ -6,9 +6,6 @@
 
 namespace minite::cli {
 
-/// Whether the file begins as a GGUF file does.
-[[nodiscard]] bool is_gguf(const std::filesystem::path& path);
-
 /// Prints values and tensors; with `check`, reads every byte and prints the faults. Returns the exit code.
 int inspect_gguf(const std::filesystem::path& path, bool check, ReportStyle style);
 

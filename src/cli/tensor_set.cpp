@@ -1,12 +1,12 @@
 #include "cli/tensor_set.h"
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 
 #include "core/fail.h"
 #include "core/utf8.h"
 #include "io/files.h"
+#include "io/gguf.h"
 #include "io/json_file.h"
 #include "io/manifest.h"
 
@@ -17,11 +17,8 @@ namespace fs = std::filesystem;
 constexpr const char* kIndex = "model.safetensors.index.json";
 
 void refuse_gguf(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  char magic[4] = {};
-  file.read(magic, sizeof magic);
-  if (std::string_view(magic, 4) == "GGUF")
-    fail(ErrorCode::unsupported, "{} is a GGUF file; inspect reads safetensors files and folders of them",
+  if (io::begins_as_gguf(path))
+    fail(ErrorCode::unsupported, "{0} is a GGUF file among others; it stands alone: minite inspect {0}",
          path.string());
 }
 
@@ -130,7 +127,6 @@ TensorSet open_tensors(const fs::path& path, Damage damage) {
   Opener opener(set, damage);
   std::error_code error;
   if (!fs::is_directory(path, error)) {
-    refuse_gguf(path);
     set.kind = "safetensors file";
     TensorSpace space{path.filename().string(), {}, {}};
     opener.add_file(path, space);

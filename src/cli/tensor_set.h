@@ -43,8 +43,8 @@ struct TensorSet {
 /// What happens with a file that cannot be read.
 enum class Damage : uint8_t { thrown, listed };
 
-/// Opens the files of `path`. Errors: not_found; unsupported for a GGUF file; corrupt_data unless damage is
-/// listed.
+/// Opens the files of `path`. Errors: not_found; unsupported for a GGUF file in a folder; corrupt_data unless
+/// damage is listed.
 [[nodiscard]] TensorSet open_tensors(const std::filesystem::path& path, Damage damage);
 
 }  // namespace minite::cli

@@ -36,11 +36,7 @@ struct GgufTypeRow {
   int64_t block;  ///< elements of a block along a row
   int64_t bytes;  ///< of a block
 };
-/// All types, ascending.
-[[nodiscard]] std::span<const GgufTypeRow> gguf_types();
 [[nodiscard]] const GgufTypeRow& gguf_type(GgufType type);
-/// The row named `name`, or nullptr.
-[[nodiscard]] const GgufTypeRow* gguf_type_named(std::string_view name);
 
 /// Types of values in the key-value part; the numbers are those of the file.
 enum class GgufValueType : uint32_t {
@@ -92,6 +88,9 @@ struct GgufContent {
 /// beyond the file), unsupported (another version, an element type that is unknown or was removed, arrays in
 /// arrays).
 [[nodiscard]] GgufContent parse_gguf(std::span<const std::byte> file, const std::string& name);
+
+/// Whether `path` is a regular file that begins as a GGUF file does.
+[[nodiscard]] bool begins_as_gguf(const std::filesystem::path& path);
 
 /// A mapped GGUF file; values and tensors live as long as the object.
 class GgufFile {

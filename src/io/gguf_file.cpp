@@ -1,5 +1,6 @@
 // Values and tensors of a mapped GGUF file by name.
 #include <cstring>
+#include <fstream>
 
 #include "core/fail.h"
 #include "core/utf8.h"
@@ -51,6 +52,15 @@ std::optional<double> number_at(const GgufValue& value, uint64_t i) {
 }
 
 }  // namespace
+
+bool begins_as_gguf(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;
+  std::ifstream file(path, std::ios::binary);
+  char magic[4] = {};
+  file.read(magic, sizeof magic);
+  return std::string_view(magic, 4) == "GGUF";
+}
 
 GgufFile::GgufFile(const std::filesystem::path& path)
     : path_(path), file_(path), content_(parse_gguf(file_.bytes(), path.string())) {}

@@ -195,17 +195,9 @@ void check_overlap(const Cursor& in, const std::map<std::string, Announced>& ann
 
 }  // namespace
 
-std::span<const GgufTypeRow> gguf_types() { return kTypes; }
-
 const GgufTypeRow& gguf_type(GgufType type) {
   return *std::find_if(kTypes.begin(), kTypes.end(),
                        [&](const GgufTypeRow& row) { return row.type == type; });
-}
-
-const GgufTypeRow* gguf_type_named(std::string_view name) {
-  const auto it =
-      std::find_if(kTypes.begin(), kTypes.end(), [&](const GgufTypeRow& row) { return row.name == name; });
-  return it == kTypes.end() ? nullptr : &*it;
 }
 
 std::string_view to_string(GgufValueType type) { return kValueTypes[static_cast<size_t>(type)]; }

@@ -36,6 +36,8 @@ void check_operand(std::string_view name, const Operand& x, FormatId planned, in
   require(x.depth() == depth, "qgemm: {} has K={}, planned for K={}", name, x.depth(), depth);
   require(x.decoded.empty() || x.quantized(), "qgemm: {} is {} and has decoded values beside it", name,
           format(x.format()).name);
+  require(x.prepacked == nullptr || x.quantized(), "qgemm: {} is {} and has a prepacked form beside it", name,
+          format(x.format()).name);
   check_optional("qgemm", "decoded", x.decoded, x.rows(), depth, DType::bf16);
 }
 

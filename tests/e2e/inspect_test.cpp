@@ -364,6 +364,16 @@ TEST(InspectVerb, BadPathsNameTheRemedy) {
   refused((folder / "m.gguf").string(), {"m.gguf", "the file is cut short"});
 }
 
+TEST(InspectVerb, AGgufFileInAFolderIsNamed) {
+  const TempFolder folder;
+  modelopt().write(folder / "a.safetensors");
+  spill(folder / "m.gguf", "GGUF\3");
+  const CommandResult result = run_minite({"inspect", folder.path().string()});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_TRUE(holds(result.err, "m.gguf is a GGUF file among others")) << result.err;
+  EXPECT_TRUE(holds(result.err, "minite inspect " + (folder / "m.gguf").string())) << result.err;
+}
+
 /// One NVFP4 weight of 64 elements with its scale bytes, a sidecar and a norm.
 void write_gguf(const std::filesystem::path& path, const std::string& scales, bool second, float norm) {
   io::GgufValues values;

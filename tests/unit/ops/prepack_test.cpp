@@ -43,6 +43,21 @@ TEST_F(Prepack, RefusesAPlaceOfAnotherSize) {
   EXPECT_EQ(refusal({q_, place}), "prepack: 64 bytes for nvfp4[te,outer=tensor] 32x128, backend ref takes 0");
 }
 
+TEST_F(Prepack, ValuesHaveNoPrepackedForm) {
+  std::vector<float> values(32 * 16), out(32 * 32);
+  const TensorView x(values.data(), 32, 16);
+  Operand b = Operand::of(x);
+  b.prepacked = reinterpret_cast<const std::byte*>(values.data());
+  const GemmPlan plan =
+      plan_gemm(*ctx_.table, {FormatId::fp32, FormatId::fp32, DType::f32, 32, 16}, Policy{}, "test");
+  try {
+    gemm(ctx_, plan, {Operand::of(x), b, {}, TensorView(out.data(), 32, 32)});
+    FAIL() << "taken";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "qgemm: b is fp32 and has a prepacked form beside it");
+  }
+}
+
 TEST_F(Prepack, RefusesWhatHasNoCodes) {
   EXPECT_EQ(refusal({QTensor{{FormatId::bf16}, 32, 128}, {}}), "prepack: bf16 has no codes");
 }

@@ -28,6 +28,32 @@ inline cudaLaunchAttribute early_start() {
   return attribute;
 }
 
+/// Shared memory of a block at most, on Hopper.
+inline constexpr int kMostBytes = 227 * 1024;
+
+/// Blocks of a grid, threads and dynamic shared memory of a block, blocks of a cluster.
+struct LaunchShape {
+  int blocks, threads, bytes, cluster;
+};
+/// Launches a kernel that may start early and needs much shared memory.
+template <auto kKernel, class... Args>
+void launch_early(const LaunchShape& shape, cudaStream_t stream, const char* what, const Args&... args) {
+  static const cudaError_t kAllowed =
+      cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostBytes);
+  check(kAllowed, what);
+  cudaLaunchAttribute attributes[2] = {early_start(), {}};
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim = {static_cast<unsigned>(shape.cluster), 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(shape.blocks));
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = static_cast<size_t>(shape.bytes);
+  config.stream = stream;
+  config.attrs = attributes;
+  config.numAttrs = shape.cluster == 1 ? 1 : 2;
+  check(cudaLaunchKernelEx(&config, kKernel, args...), what);
+}
+
 inline cudaStream_t stream_of(const Exec& exec) { return static_cast<cudaStream_t>(exec.stream); }
 
 /// An array on the device, freed with its owner.

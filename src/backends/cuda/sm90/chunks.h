@@ -18,4 +18,14 @@ constexpr int64_t chunks(int64_t n, int64_t k) {
   return length == 0 ? 1 : (k + length - 1) / length;
 }
 
+/// How the blocks of a cluster share the chunks of K: `of_block` each, the last may have fewer.
+struct ChunkSplit {
+  int chunks, of_block, blocks;
+};
+constexpr ChunkSplit split_chunks(int64_t n, int64_t k) {
+  constexpr int kMostBlocks = 8;  // of a cluster, on every Hopper GPU
+  const auto count = static_cast<int>(chunks(n, k)), of_block = (count + kMostBlocks - 1) / kMostBlocks;
+  return {count, of_block, (count + of_block - 1) / of_block};
+}
+
 }  // namespace minite::cuda::sm90

@@ -7,7 +7,6 @@
 
 namespace minite::cuda::sm90 {
 
-inline constexpr int kMostBytes = 227 * 1024;
 inline constexpr int kPairs = 2;  ///< of fragments in a stage
 inline constexpr int kStageDepth = kPairs * kPairDepth, kWeightBytes = kPairs * kPairBytes;
 

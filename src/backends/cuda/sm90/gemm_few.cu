@@ -19,7 +19,6 @@
 namespace minite::cuda::sm90 {
 namespace {
 
-constexpr int kMostBlocks = 8;  ///< of a cluster
 /// Warps that multiply.
 constexpr int most_warps(int column_tiles) { return column_tiles <= 2 ? 16 : 4; }
 /// Bytes between tokens in a stage: 16-byte pieces of 8 tokens fall on all banks once.
@@ -190,11 +189,12 @@ FewShape shape_of(int64_t tokens, int64_t rows, int64_t depth) {
   FewShape shape{};
   shape.tokens = static_cast<int>(tokens);
   shape.rows = static_cast<int>(rows);
-  shape.chunks = static_cast<int>(chunks(rows, depth));
+  const ChunkSplit split = split_chunks(rows, depth);
+  shape.chunks = split.chunks;
+  shape.chunks_of_block = split.of_block;
+  shape.blocks = split.blocks;
   shape.chunk =
       static_cast<int>(shape.chunks == 1 ? fragment_pairs(depth) : chunk_length(rows, depth) / kPairDepth);
-  shape.chunks_of_block = (shape.chunks + kMostBlocks - 1) / kMostBlocks;
-  shape.blocks = (shape.chunks + shape.chunks_of_block - 1) / shape.chunks_of_block;
   shape.warps = warps_of(tokens, fragment_row_tiles(rows), shape.chunks);
   return shape;
 }
@@ -202,22 +202,11 @@ FewShape shape_of(int64_t tokens, int64_t rows, int64_t depth) {
 template <int kTiles, bool kChunked>
 void launch(const FewOperands& in, const FewShape& shape, const DeviceEpilogue& epilogue,
             cudaStream_t stream) {
-  constexpr auto kKernel = few_kernel<kTiles, kChunked>;
-  static const cudaError_t kAllowed =
-      cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostBytes);
-  check(kAllowed, "shared memory of qgemm");
-  cudaLaunchAttribute attributes[2] = {early_start(), {}};
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim = {static_cast<unsigned>(shape.blocks), 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim =
-      dim3(static_cast<unsigned>((in.w.row_tiles + shape.warps - 1) / shape.warps * shape.blocks));
-  config.blockDim = dim3(static_cast<unsigned>(32 * (shape.warps + 1)));
-  config.dynamicSmemBytes = static_cast<size_t>(FewMemory<kTiles, kChunked>::bytes(shape));
-  config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = kChunked ? 2 : 1;
-  check(cudaLaunchKernelEx(&config, kKernel, in, shape, epilogue), "qgemm");
+  const auto blocks = (in.w.row_tiles + shape.warps - 1) / shape.warps * shape.blocks;
+  launch_early<few_kernel<kTiles, kChunked>>(
+      {blocks, 32 * (shape.warps + 1), FewMemory<kTiles, kChunked>::bytes(shape),
+       kChunked ? shape.blocks : 1},
+      stream, "qgemm", in, shape, epilogue);
 }
 
 template <int kTiles>

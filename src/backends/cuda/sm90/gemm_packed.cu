@@ -9,16 +9,6 @@
 namespace minite::cuda::sm90 {
 namespace {
 
-constexpr int kMostBlocks = 8;  ///< of a cluster
-constexpr int kMostBytes = 227 * 1024;
-
-template <auto kKernel>
-void allow_memory() {
-  static const cudaError_t kAllowed =
-      cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostBytes);
-  check(kAllowed, "shared memory of qgemm");
-}
-
 template <int kTokens>
 PackedShape with_tiles(PackedShape shape) {
   shape.tiles_tokens = (shape.tokens + kTokens - 1) / kTokens;
@@ -29,46 +19,29 @@ PackedShape with_tiles(PackedShape shape) {
 template <int kTokens>
 void launch(const Fragments& w, const TensorView& x, PackedShape shape, const DeviceEpilogue& epilogue,
             cudaStream_t stream) {
-  constexpr auto kKernel = packed_kernel<kTokens>;
-  allow_memory<kKernel>();
-  shape = with_tiles<kTokens>(shape);
   using L = PackedLayout<kTokens, false>;
-  const int grid = std::min(shape.tiles_tokens * shape.tiles_rows, device().multiprocessors * L::kBlocks);
-  cudaLaunchAttribute attribute = early_start();
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(grid));
-  config.blockDim = dim3(kPackedThreads);
-  config.dynamicSmemBytes = static_cast<size_t>(L::bytes(1));
-  config.stream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  check(cudaLaunchKernelEx(&config, kKernel, tensor_map(x, Major::k, kTokens), w, shape, epilogue), "qgemm");
+  shape = with_tiles<kTokens>(shape);
+  const int blocks = std::min(shape.tiles_tokens * shape.tiles_rows, device().multiprocessors * L::kBlocks);
+  launch_early<packed_kernel<kTokens>>({blocks, kPackedThreads, L::bytes(1), 1}, stream, "qgemm",
+                                       tensor_map(x, Major::k, kTokens), w, shape, epilogue);
 }
 
 template <int kTokens>
 void launch_chunks(const Fragments& w, const TensorView& x, PackedShape shape, const DeviceEpilogue& epilogue,
                    cudaStream_t stream) {
-  constexpr auto kKernel = packed_chunks_kernel<kTokens>;
-  allow_memory<kKernel>();
+  using L = PackedLayout<kTokens, true>;
   shape = with_tiles<kTokens>(shape);
-  cudaLaunchAttribute attributes[2] = {early_start(), {}};
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim = {static_cast<unsigned>(shape.blocks), 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(shape.tiles_tokens * shape.tiles_rows * shape.blocks));
-  config.blockDim = dim3(kPackedThreads);
-  config.dynamicSmemBytes = static_cast<size_t>(PackedLayout<kTokens, true>::bytes(shape.chunks_of_block));
-  config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = 2;
-  check(cudaLaunchKernelEx(&config, kKernel, tensor_map(x, Major::k, kTokens), w, shape, epilogue), "qgemm");
+  const int blocks = shape.tiles_tokens * shape.tiles_rows * shape.blocks;
+  launch_early<packed_chunks_kernel<kTokens>>(
+      {blocks, kPackedThreads, L::bytes(shape.chunks_of_block), shape.blocks}, stream, "qgemm",
+      tensor_map(x, Major::k, kTokens), w, shape, epilogue);
 }
 
 }  // namespace
 
 bool packed_fits(int64_t n, int64_t k) {
-  const auto count = static_cast<int>(chunks(n, k)), of_block = (count + kMostBlocks - 1) / kMostBlocks;
-  return count == 1 || PackedLayout<64, true>::bytes(of_block) <= kMostBytes;
+  const ChunkSplit split = split_chunks(n, k);
+  return split.chunks == 1 || PackedLayout<64, true>::bytes(split.of_block) <= kMostBytes;
 }
 
 void gemm_packed(const Fragments& w, const TensorView& x, int64_t rows, const DeviceEpilogue& epilogue,
@@ -77,15 +50,16 @@ void gemm_packed(const Fragments& w, const TensorView& x, int64_t rows, const De
   PackedShape shape{};
   shape.tokens = static_cast<int>(x.rows);
   shape.rows = static_cast<int>(rows);
-  shape.chunks = static_cast<int>(chunks(rows, x.cols));
+  const ChunkSplit split = split_chunks(rows, x.cols);
+  shape.chunks = split.chunks;
+  shape.chunks_of_block = split.of_block;
+  shape.blocks = split.blocks;
   if (shape.chunks == 1) {
     if (x.rows <= 64) return launch<64>(w, x, shape, epilogue, stream);
     if (x.rows <= 128) return launch<128>(w, x, shape, epilogue, stream);
     return launch<256>(w, x, shape, epilogue, stream);
   }
   shape.chunk = static_cast<int>(chunk_length(rows, x.cols) / kPairDepth);
-  shape.chunks_of_block = (shape.chunks + kMostBlocks - 1) / kMostBlocks;
-  shape.blocks = (shape.chunks + shape.chunks_of_block - 1) / shape.chunks_of_block;
   const bool large = x.rows > 64 && PackedLayout<128, true>::bytes(shape.chunks_of_block) <= kMostBytes;
   large ? launch_chunks<128>(w, x, shape, epilogue, stream)
         : launch_chunks<64>(w, x, shape, epilogue, stream);
