@@ -103,7 +103,7 @@ void add_equal_steps(const std::vector<Compared>& runs, RunTable& table) {
 
 std::string summary_html(const std::vector<Compared>& runs) {
   RunTable table(runs, "Summary");
-  for (const Provenance& row : {kLearnerRecipe, kSamplerRecipe, kLearnerKv, kSamplerKv})
+  for (const HeadlineRow& row : {kLearnerRecipe, kSamplerRecipe, kLearnerKv, kSamplerKv})
     table.each(row.title, [&](const Compared& c) { return setting(*c.run, row); });
   table.each("Reward, first steps", [](const Compared& c) { return number_text(c.numbers.reward_first); });
   table.each("Reward, last steps", [](const Compared& c) { return number_text(c.numbers.reward_last); });
@@ -158,7 +158,7 @@ std::string settings_html(const std::vector<Compared>& runs, const std::vector<S
 
 std::string provenance_html(const std::vector<Compared>& runs) {
   RunTable table(runs, "Provenance");
-  for (const Provenance& row : kProvenance)
+  for (const HeadlineRow& row : kProvenance)
     table.each(row.title, [&](const Compared& c) { return setting(*c.run, row); });
   std::string out = fmt::format("<section>\n<h2>Provenance</h2>\n{}", table.html());
   out += "<div class=\"screen\">\n";  // too long for paper

@@ -71,7 +71,7 @@ const Column* column_of(const RunData& run, std::string_view stage, std::string_
 
 std::string gap_text(double gap) { return gap == 0 ? "exactly 0" : short_number(gap); }
 
-std::optional<std::string> setting(const RunData& run, const Provenance& row) {
+std::optional<std::string> setting(const RunData& run, const HeadlineRow& row) {
   std::vector<std::string_view> set;
   std::copy_if(row.keys.begin(), row.keys.end(), std::back_inserter(set),
                [](std::string_view k) { return !k.empty(); });

@@ -36,17 +36,17 @@ inline constexpr std::array<std::string_view, 3> kStages = {"sft", "rl", "contra
 [[nodiscard]] std::string gap_text(double gap);
 
 /// Settings under all the names that they have had, as the pages call them.
-struct Provenance {
+struct HeadlineRow {
   std::string_view title;
   std::array<std::string_view, 4> keys;
 };
-inline constexpr Provenance kLearnerRecipe = {"Learner recipe",
-                                              {"learner_recipe", "learner.recipe", "recipe", ""}};
-inline constexpr Provenance kSamplerRecipe = {"Sampler recipe",
-                                              {"sampler_recipe", "sampler.recipe", "recipe", ""}};
-inline constexpr Provenance kSamplerKv = {"KV cache (sampler)", {"kv_cache", "sampler.kv_cache", "", ""}};
-inline constexpr Provenance kLearnerKv = {"KV (learner)", {"learner_kv", "learner.kv", "", ""}};
-inline constexpr std::array<Provenance, 13> kProvenance = {{
+inline constexpr HeadlineRow kLearnerRecipe = {"Learner recipe",
+                                               {"learner_recipe", "learner.recipe", "recipe", ""}};
+inline constexpr HeadlineRow kSamplerRecipe = {"Sampler recipe",
+                                               {"sampler_recipe", "sampler.recipe", "recipe", ""}};
+inline constexpr HeadlineRow kSamplerKv = {"KV cache (sampler)", {"kv_cache", "sampler.kv_cache", "", ""}};
+inline constexpr HeadlineRow kLearnerKv = {"KV (learner)", {"learner_kv", "learner.kv", "", ""}};
+inline constexpr std::array<HeadlineRow, 13> kProvenance = {{
     {"miniTE version", {"minite_version", "version", "", ""}},
     {"Revision", {"revision", "git_revision", "", ""}},
     {"Preset", {"preset", "", "", ""}},
@@ -62,6 +62,6 @@ inline constexpr std::array<Provenance, 13> kProvenance = {{
     {"Seed", {"seed", "", "", ""}},
 }};
 /// The value of a row for a run; nothing when no name of it is set.
-[[nodiscard]] std::optional<std::string> setting(const RunData& run, const Provenance& row);
+[[nodiscard]] std::optional<std::string> setting(const RunData& run, const HeadlineRow& row);
 
 }  // namespace minite::diagnostics

@@ -133,6 +133,26 @@ class CudaGrouped : public testing::Test {
     device_->clear();
   }
 
+  /// Weights in their prepacked form alone beside the codes.
+  void expect_prepacked(const QuantSpec& a, const QuantSpec& b, const Bounds& bounds, int64_t n, int64_t k,
+                        DType y, int64_t extra = 0) {
+    const GroupBounds groups = upload(bounds);
+    const int64_t rows = bounds.back() + kPast;
+    GroupedGemmArgs args{operand(a, rows, k, groups, a.outer == OuterScale::row), groups,
+                         weights(b, groups.count, n, k, false), device_->output(y, rows, n, extra)};
+    const Values want = expected(args, bounds, extra);
+    EXPECT_EQ(difference(want, run(args)), "") << "prepacked in scratch";
+    const int64_t bytes = op_->prepacked_bytes(b, args.b.q.rows, k);
+    const TensorView place = device_->output(DType::u8, 1, bytes);
+    op_->prepack({args.b.q, {static_cast<std::byte*>(place.data), static_cast<size_t>(bytes)}}, {});
+    args.b.prepacked = static_cast<const std::byte*>(place.data);
+    args.y = device_->output(y, rows, n, extra);
+    EXPECT_EQ(difference(want, run(args)), "")
+        << to_string(a) << " x " << to_string(b) << ", N=" << n << " K=" << k << ", " << groups.count
+        << " groups of " << bounds.back() << " rows, extra " << extra;
+    device_->clear();
+  }
+
   Values run(const GroupedWgradArgs& args) {
     op_->grouped_wgrad(args, {});
     op_->memory->synchronize(nullptr);
@@ -217,6 +237,27 @@ TEST_F(CudaGrouped, GemmOfManySkewedExperts) {
   for (int32_t e = 0; e < 700; ++e)
     many.push_back(many.back() + (e % 3 == 0 ? 0 : e % 50 == 7 ? 200 : e % 5));
   expect_gemm(kBf16, kBf16, many, 72, 128, DType::bf16, 0, false);
+}
+
+/// Few rows a group: prepacked weights are read as they are.
+TEST_F(CudaGrouped, FewRowsReadPrepackedWeights) {
+  struct Size {
+    int64_t n, k;
+  };
+  for (const Bounds& bounds :
+       {Bounds{0, 0, 1, 1, 58, 61}, {0, 0, 0, 0}, {0, 8, 24, 41, 73}, {0, 0, 130, 130, 131}}) {
+    for (const auto& [n, k] : {Size{16, 128}, {48, 384}, {208, 1152}, {400, 2048}, {64, 2304}, {8208, 256}}) {
+      expect_prepacked(kBf16, kExpert, bounds, n, k, DType::bf16, n % 3);
+      expect_prepacked(kRow, kRow, bounds, n, k, DType::f32, 1);
+      expect_prepacked(kExpert, kTensor, bounds, n, k, DType::bf16);
+    }
+    expect_prepacked(kMxfp8, kExpert, bounds, 208, 1152, DType::f32);
+  }
+  expect_prepacked(kRow, kExpert, skewed(), 208, 1152, DType::bf16);
+  Bounds many = {0};
+  for (int32_t e = 0; e < 700; ++e)
+    many.push_back(many.back() + (e % 3 == 0 ? 0 : e % 50 == 7 ? 200 : e % 5));
+  expect_prepacked(kBf16, kExpert, many, 80, 128, DType::bf16);
 }
 
 TEST_F(CudaGrouped, WeightsMayBeReadByColumns) {
@@ -384,9 +425,13 @@ TEST_F(CudaGrouped, RepeatsToTheBit) {
                              device_->output(DType::bf16, rows, 200)};
   GroupedWgradArgs wgrad = this->wgrad(bounds, 136, 200, Output::overwrite);
   wgrad.y = device_->output(DType::f32, groups.count * 136, 200);
-  const Values y = run(gemm), dw = run(wgrad);
+  const GroupedGemmArgs packed{operand(kRow, rows, 1152, groups, true), groups,
+                               weights(kExpert, groups.count, 208, 1152, false),
+                               device_->output(DType::bf16, rows, 208)};
+  const Values y = run(gemm), few = run(packed), dw = run(wgrad);
   for (int i = 0; i < 30; ++i) {
     ASSERT_EQ(difference(y, run(gemm)), "") << i;
+    ASSERT_EQ(difference(few, run(packed)), "") << i;
     ASSERT_EQ(difference(dw, run(wgrad)), "") << i;
   }
 }
@@ -397,6 +442,7 @@ TEST_F(CudaGrouped, SmallOfEachKernel) {
   expect_gemm(kBf16, kBf16, bounds, 200, 1088, DType::bf16, 0, false);
   expect_gemm(kRow, kExpert, bounds, 40, 128, DType::f32, 3, true);
   expect_gemm(kBf16, kBf16, bounds, 8200, 64, DType::bf16, 0, false);
+  expect_prepacked(kRow, kExpert, bounds, 208, 1152, DType::bf16);
   for (const int64_t k : {int64_t{200}, int64_t{8200}}) {
     for (const Output output : {Output::overwrite, Output::accumulate}) {
       GroupedWgradArgs args = wgrad(bounds, 72, k, output);

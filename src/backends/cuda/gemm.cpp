@@ -36,20 +36,9 @@ Path path_of(const GemmArgs& args) {
   return m <= sm90::kPackedTokens && sm90::packed_fits(n, k) ? Path::packed : Path::many;
 }
 
-/// Weights in the order of the kernels for packed codes: as given, or made in scratch.
-sm90::Fragments fragments(const Operand& w, Scratch& scratch, const Exec& exec) {
-  const int64_t n = w.q.rows, k = w.q.cols;
-  if (w.prepacked != nullptr) return sm90::fragments_at(w.prepacked, n, k);
-  std::byte* memory = scratch.take(sm90::fragment_bytes(n, k));
-  if (memory == nullptr)
-    refuse("qgemm", fmt::format("b is not prepacked, and the scratch is too small for that: {}x{}", n, k));
-  sm90::prepack_fragments(w.q, memory, exec.stream);
-  return sm90::fragments_at(memory, n, k);
-}
-
 void run_packed(const GemmArgs& args, Path path, Scratch& scratch, const Exec& exec) {
   const Prepared a = prepare("qgemm", args.a, "a", scratch, exec);
-  const sm90::Fragments w = fragments(args.b, scratch, exec);
+  const sm90::Fragments w = prepacked("qgemm", args.b, scratch, exec);
   DeviceEpilogue epilogue = device_epilogue(args);
   epilogue.gain = sm90::kFragmentGain;
   if (path == Path::packed) return sm90::gemm_packed(w, a.view, args.y.cols, epilogue, exec.stream);

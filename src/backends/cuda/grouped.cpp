@@ -9,6 +9,7 @@
 #include "backends/cuda/kernels.h"
 #include "backends/cuda/prepare.h"
 #include "backends/cuda/sm90/chunks.h"
+#include "backends/cuda/sm90/grouped_few.h"
 #include "backends/cuda/sm90/tensor_map.h"
 
 namespace minite::cuda {
@@ -40,6 +41,33 @@ sm90::GroupedEpilogue epilogue_of(const TensorView& y, const GroupScales& a, con
   each.a_step = a_steps.line;
   each.b_step = b_steps.line;
   return {each, a_steps.group, b_steps.group};
+}
+
+sm90::GroupedEpilogue epilogue_of(const GroupedGemmArgs& args) {
+  const OuterScale outer_a = outer_of(args.a), outer_b = outer_of(args.b);
+  // a's scales of rows are those of all packed rows, one group after another already.
+  const ScaleSteps a_steps = {outer_a == OuterScale::expert ? 1 : 0, outer_a == OuterScale::row ? 1 : 0};
+  return epilogue_of(args.y, {args.a.q.outer, outer_a}, a_steps, {args.b.q.outer, outer_b},
+                     steps(outer_b, args.y.cols));
+}
+
+/// Whether packed weights are read as they are. The bits are the same either way.
+bool few_rows(const GroupedGemmArgs& args) {
+  const int64_t rows = args.a.rows(), groups = args.groups.count;
+  if (args.b.format() != FormatId::nvfp4 || (args.b.prepacked == nullptr && !args.b.decoded.empty()))
+    return false;
+  return rows <= sm90::kGroupedFewRows * groups &&
+         sm90::grouped_few_fits(rows, groups, args.y.cols, args.a.depth());
+}
+
+void run_few(const GroupedGemmArgs& args, Scratch& scratch, const Exec& exec) {
+  const Prepared a = prepare("grouped_gemm", args.a, "a", scratch, exec);
+  sm90::GroupedEpilogue epilogue = epilogue_of(args);
+  epilogue.each.gain = sm90::kFragmentGain;
+  const sm90::Fragments w = prepacked("grouped_gemm", args.b, scratch, exec);
+  sm90::grouped_few({w, a.view.as<const uint16_t>(), a.view.stride, device_groups(args.groups, args.y.rows),
+                     args.y.cols, args.a.depth()},
+                    epilogue, exec.stream);
 }
 
 constexpr int64_t kCounterBytes = 256;
@@ -80,17 +108,13 @@ void grouped_gemm(const GroupedGemmArgs& args, const Exec& exec) {
              "operands of f32 and f64 run on ref and simd; the tensor cores take bf16 and codes");
     (void)device_operand(*x);  // refuses what has no device code
   }
-  // Few rows a group on prepacked weights: the place for a grouped form of sm90/gemm_few.
   Scratch scratch(exec.scratch);
+  if (few_rows(args)) return run_few(args, scratch, exec);
   int* claimed = counter(scratch, exec);
   const Prepared a = prepare("grouped_gemm", args.a, "a", scratch, exec),
                  b = prepare("grouped_gemm", args.b, "b", scratch, exec);
   const int64_t n = args.y.cols, k = args.a.depth();
-  const OuterScale outer_a = outer_of(args.a), outer_b = outer_of(args.b);
-  // a's scales of rows are those of all packed rows, one group after another already.
-  const ScaleSteps a_steps = {outer_a == OuterScale::expert ? 1 : 0, outer_a == OuterScale::row ? 1 : 0};
-  const sm90::GroupedEpilogue epilogue =
-      epilogue_of(args.y, {args.a.q.outer, outer_a}, a_steps, {args.b.q.outer, outer_b}, steps(outer_b, n));
+  const sm90::GroupedEpilogue epilogue = epilogue_of(args);
   const sm90::GroupedProduct product{.a = a.view,
                                      .b = b.view,
                                      .y = args.y,

@@ -6,6 +6,7 @@
 #include "backends/cuda/common/decode_any.h"
 #include "backends/cuda/error.h"
 #include "backends/cuda/kernels.h"
+#include "backends/cuda/sm90/prepack.h"
 #include "backends/cuda/sm90/tensor_map.h"
 
 namespace minite::cuda {
@@ -51,6 +52,16 @@ Prepared prepare(std::string_view op, const Operand& x, std::string_view name, S
   if (error != cudaSuccess)
     fail_cuda(false, "copy of an operand", cudaGetErrorName(error), cudaGetErrorString(error));
   return {to, major};
+}
+
+sm90::Fragments prepacked(std::string_view op, const Operand& w, Scratch& scratch, const Exec& exec) {
+  const int64_t n = w.q.rows, k = w.q.cols;
+  if (w.prepacked != nullptr) return sm90::fragments_at(w.prepacked, n, k);
+  std::byte* memory = scratch.take(sm90::fragment_bytes(n, k));
+  if (memory == nullptr)
+    refuse(op, fmt::format("b is not prepacked, and the scratch is too small for that: {}x{}", n, k));
+  sm90::prepack_fragments(w.q, memory, exec.stream);
+  return sm90::fragments_at(memory, n, k);
 }
 
 }  // namespace minite::cuda

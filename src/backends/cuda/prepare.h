@@ -2,6 +2,7 @@
 // Operands of a product in the form that the tensor-core kernels read: BF16 that the copy engine can address.
 #include <string_view>
 
+#include "backends/cuda/sm90/fragments.h"
 #include "backends/cuda/sm90/major.h"
 #include "backends/op_table.h"
 
@@ -39,5 +40,10 @@ struct Prepared {
 /// As it is, its decoded values, or a copy in scratch. Refuses for `op` when the scratch is too small.
 [[nodiscard]] Prepared prepare(std::string_view op, const Operand& x, std::string_view name, Scratch& scratch,
                                const Exec& exec);
+
+/// NVFP4 weights in the order of the kernels for packed codes: as given, or made in scratch. Refuses for `op`
+/// when the scratch is too small.
+[[nodiscard]] sm90::Fragments prepacked(std::string_view op, const Operand& w, Scratch& scratch,
+                                        const Exec& exec);
 
 }  // namespace minite::cuda

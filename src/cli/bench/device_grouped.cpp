@@ -14,6 +14,8 @@ constexpr int64_t kDrawnExperts = 8, kDrawnRows = 8192;  ///< of the host; the r
 enum class Product : uint8_t {
   bf16,
   w4a4_decoded,  ///< NVFP4 on both sides, decoded before
+  w4a16,         ///< weights prepacked, rows in BF16
+  w4a4,          ///< weights prepacked, rows decoded by their quantizer
   dgrad,         ///< weights read by columns
   wgrad,
 };
@@ -30,6 +32,11 @@ struct GroupedSpec {
 constexpr GroupedSpec kSpecs[] = {
     {"grouped/bf16/2048/uniform", Product::bf16, 2048, Load::uniform},
     {"grouped/bf16/2048/skewed", Product::bf16, 2048, Load::skewed},
+    {"grouped/w4a16/2048/uniform", Product::w4a16, 2048, Load::uniform},
+    {"grouped/w4a16/2048/skewed", Product::w4a16, 2048, Load::skewed},
+    {"grouped/w4a4/2048/uniform", Product::w4a4, 2048, Load::uniform},
+    {"grouped/w4a4/2048/skewed", Product::w4a4, 2048, Load::skewed},
+    {"grouped/w4a16/8192/skewed", Product::w4a16, 8192, Load::skewed},
     {"grouped/bf16/32768/uniform", Product::bf16, 32768, Load::uniform},
     {"grouped/bf16/32768/skewed", Product::bf16, 32768, Load::skewed},
     {"grouped/bf16/524288/uniform", Product::bf16, 524288, Load::uniform},
@@ -79,7 +86,7 @@ class Setting {
       w_ = repeated(activations(std::min(spec.rows, kDrawnRows), kN).view, spec.rows);
       y_ = TensorView(take(kExperts * kN * kK * 4), DType::f32, kExperts * kN, kK);
     }
-    if (spec.product == Product::w4a4_decoded) quantize();
+    if (coded()) quantize();
     bench.op.memory->synchronize(nullptr);
   }
 
@@ -88,14 +95,15 @@ class Setting {
       return bench_.op.grouped_wgrad({w_, x_, {}, {}, groups_, y_, Output::overwrite}, {nullptr, {}, stream});
     Operand b = Operand::of(w_);
     if (spec_.product == Product::dgrad) b.along = Orientation::columns;
-    if (spec_.product == Product::w4a4_decoded)
-      return bench_.op.grouped_gemm({qx_, groups_, qw_, y_}, exec(stream));
+    if (coded())
+      return bench_.op.grouped_gemm(
+          {spec_.product == Product::w4a16 ? Operand::of(x_) : qx_, groups_, qw_, y_}, exec(stream));
     bench_.op.grouped_gemm({Operand::of(x_), groups_, b, y_}, exec(stream));
   }
   /// The same numbers, one product an expert.
   void theirs(void* stream) const {
-    const bool decoded = spec_.product == Product::w4a4_decoded;
-    const TensorView &x = decoded ? qx_.decoded : x_, &w = decoded ? qw_.decoded : w_;
+    const TensorView &x = coded() && spec_.product != Product::w4a16 ? qx_.decoded : x_,
+                     &w = coded() ? decoded_weights_ : w_;
     for (int64_t e = 0; e < kExperts; ++e) {
       const int64_t begin = bounds_[static_cast<size_t>(e)],
                     rows = bounds_[static_cast<size_t>(e) + 1] - begin;
@@ -119,8 +127,9 @@ class Setting {
     const Sides sides = alternate(mine, rival.get(), bench_.rounds);
     int64_t used = 0;
     for (size_t e = 0; e < kExperts; ++e) used += bounds_[e] < bounds_[e + 1] ? 1 : 0;
-    const int64_t weight_bytes =
-        spec_.product == Product::wgrad ? kExperts * kN * kK * 4 : used * kN * kK * 2;
+    const int64_t weight_bytes = spec_.product == Product::wgrad ? kExperts * kN * kK * 4
+                                 : packed()                      ? used * kN * kK / 16 * 9
+                                                                 : used * kN * kK * 2;
     BenchRow row = row_of(spec_.name, sides, bench_.cublas,
                           static_cast<double>(weight_bytes + spec_.rows * (kN + kK) * 2), bench_.copy_rate);
     const double tera = 2e-12 * static_cast<double>(spec_.rows) * kN * kK / spread(sides.ours).median;
@@ -130,6 +139,10 @@ class Setting {
   }
 
  private:
+  [[nodiscard]] bool packed() const {
+    return spec_.product == Product::w4a16 || spec_.product == Product::w4a4;
+  }
+  [[nodiscard]] bool coded() const { return packed() || spec_.product == Product::w4a4_decoded; }
   [[nodiscard]] Exec exec(void* stream) const {
     return {nullptr, {static_cast<std::byte*>(scratch_), kScratch}, stream};
   }
@@ -146,7 +159,7 @@ class Setting {
       cuda::copy_kernel(all.row<bf16>(r), all.data, drawn.size() * 2, nullptr);
     return all;
   }
-  Operand coded(const TensorView& x, const GroupBounds& groups, OuterScale outer) {
+  Operand quantized(const TensorView& x, const GroupBounds& groups, OuterScale outer) {
     const QuantSpec spec{FormatId::nvfp4, outer};
     // An operand of experts has one scale each, for which a place of rows is more than enough.
     const QuantSpec placed{FormatId::nvfp4, OuterScale::row};
@@ -163,8 +176,15 @@ class Setting {
     void* at = take(static_cast<int64_t>(each.size()) * 4);
     bench_.op.memory->copy_in(at, each.data(), static_cast<int64_t>(each.size()) * 4, nullptr);
     bench_.op.memory->synchronize(nullptr);
-    qx_ = coded(x_, groups_, OuterScale::row);
-    qw_ = coded(w_, {static_cast<const int32_t*>(at), kExperts}, OuterScale::expert);
+    qx_ = quantized(x_, groups_, OuterScale::row);
+    qw_ = quantized(w_, {static_cast<const int32_t*>(at), kExperts}, OuterScale::expert);
+    decoded_weights_ = qw_.decoded;
+    if (!packed()) return;
+    const int64_t bytes = bench_.op.prepacked_bytes(qw_.q.spec, qw_.q.rows, qw_.q.cols);
+    auto* place = static_cast<std::byte*>(take(bytes));
+    bench_.op.prepack({qw_.q, {place, static_cast<size_t>(bytes)}}, {});
+    qw_.prepacked = place;
+    qw_.decoded = {};
   }
 
   const GroupedBench& bench_;
@@ -173,6 +193,7 @@ class Setting {
   std::vector<DeviceBytes> memory_;
   TensorView x_, w_, y_;  ///< w: weights, or dy of a weight gradient
   Operand qx_, qw_;
+  TensorView decoded_weights_;
   void* offset_ = nullptr;
   void* scratch_ = nullptr;
   GroupBounds groups_;

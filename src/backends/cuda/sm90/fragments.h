@@ -90,14 +90,25 @@ __device__ inline uint32_t times_half(uint32_t x, uint32_t factors) {
   return y;
 }
 
+/// Rows of a fragment that a warp decodes: all, or g or g + 8 alone. The registers of the others are zero.
+enum class Part : uint8_t { whole, upper, lower };
+
 /// Registers a[0..3] of step `kHalf` of the two that `scales` holds, from its word of codes.
-template <int kHalf>
+template <int kHalf, Part kPart = Part::whole>
 __device__ inline void decode_step(uint32_t (&a)[4], uint32_t w, const StepScales& scales) {
   constexpr uint32_t kSigns = 0x80008000u, kMagnitudes = 0x01C001C0u, kBoth = kSigns | kMagnitudes;
-  a[0] = times_half<kHalf>(w & kBoth, scales.upper);
-  a[1] = times_half<kHalf>(w * 8u & kBoth, scales.lower);
-  a[2] = times_half<kHalf>((w * 64u & kMagnitudes) | (w * 2u & kSigns), scales.upper);
-  a[3] = times_half<kHalf>((w >> 3 & kMagnitudes) | (w * 4u & kSigns), scales.lower);
+  if constexpr (kPart == Part::lower) {
+    a[0] = a[2] = 0;
+  } else {
+    a[0] = times_half<kHalf>(w & kBoth, scales.upper);
+    a[2] = times_half<kHalf>((w * 64u & kMagnitudes) | (w * 2u & kSigns), scales.upper);
+  }
+  if constexpr (kPart == Part::upper) {
+    a[1] = a[3] = 0;
+  } else {
+    a[1] = times_half<kHalf>(w * 8u & kBoth, scales.lower);
+    a[3] = times_half<kHalf>((w >> 3 & kMagnitudes) | (w * 4u & kSigns), scales.lower);
+  }
 }
 
 #endif

@@ -10,6 +10,7 @@
 // own, as in the kernels for many rows. A row tile has an owner among the blocks; the others store their sums
 // into its shared memory, and it adds them, chunks ascending.
 #include <algorithm>
+#include <type_traits>
 
 #include "backends/cuda/common/launch.h"
 #include "backends/cuda/device.h"
@@ -21,21 +22,28 @@ namespace {
 
 /// Warps that multiply.
 constexpr int most_warps(int column_tiles) { return column_tiles <= 2 ? 16 : 4; }
-/// Bytes between tokens in a stage: 16-byte pieces of 8 tokens fall on all banks once.
-constexpr int kPitch = 2 * kStageDepth + 16;
+
+/// Tiles among a block's `tiles` that two warps share, 8 rows each: the four schedulers of a multiprocessor
+/// have a multiple of four tiles and what is left in halves, so that none waits for another's whole tile.
+__host__ __device__ constexpr int shared_tiles(int tiles) { return tiles % 4 <= 2 ? tiles % 4 : 0; }
+__host__ __device__ constexpr int warps_for(int tiles) { return tiles + shared_tiles(tiles); }
 
 struct FewShape {
   int tokens, rows;             ///< M, N
   int chunk, chunks;            ///< pairs of a chunk; their number
   int chunks_of_block, blocks;  ///< of a cluster
-  int warps;                    ///< that multiply
+  int warps;                    ///< of a block that multiply, at most
 };
 
 /// A block's shared memory for up to 8 kTiles tokens: the warps' rings, the ring of values, what an owner
 /// receives [its tiles][chunk][column tile][lane], barriers.
 template <int kTiles, bool kChunked>
 struct FewMemory {
-  static constexpr int kStages = kChunked && kTiles > 1 ? 3 : 4;  ///< so that two blocks fit
+  /// A long chain pays less for its ring in long stages; chunked, two blocks are to fit.
+  static constexpr int kStages = !kChunked ? 2 : kTiles > 1 ? 3 : 4, kPairs = kChunked ? 2 : 4;
+  using Rows = WarpRows<kTiles, kStages, kPairs>;
+  using Values = ValueRing<kStages, kPairs>;
+  static constexpr int kWeightBytes = Rows::kWeightBytes, kPitch = Values::kPitch;
   static constexpr int kValueBytes = 8 * kTiles * kPitch, kSumBytes = kTiles * 512;
   uint8_t *weights, *values, *sums;
   Barrier *weights_full, *values_full, *values_empty, *sums_full;
@@ -56,13 +64,14 @@ struct FewMemory {
     values_empty = values_full + kStages;
     sums_full = values_empty + kStages;
   }
-  /// Sets the barriers up; an owner announces the bytes of sums that it will receive.
-  __device__ void start(const FewShape& shape, int rank) const {
+  /// Sets the barriers up for the `warps` of the block that multiply; an owner announces the bytes of sums
+  /// that it will receive.
+  __device__ void start(const FewShape& shape, int rank, int warps) const {
     if (threadIdx.x == 0) {
       for (int i = 0; i < kStages * shape.warps; ++i) weights_full[i].init(1);
       for (int s = 0; s < kStages; ++s) {
         values_full[s].init(1);
-        values_empty[s].init(static_cast<uint32_t>(shape.warps));
+        values_empty[s].init(static_cast<uint32_t>(32 * warps));
       }
       sums_full->init(1);
       fence_barrier_init();
@@ -73,25 +82,6 @@ struct FewMemory {
     __syncthreads();
   }
 };
-
-/// The copies of values of pairs [first, first + count): one lane, a copy a token and stage.
-template <int kTiles, bool kChunked>
-__device__ void copy_values(const FewOperands& in, const FewShape& shape,
-                            const FewMemory<kTiles, kChunked>& memory, int first, int count) {
-  using M = FewMemory<kTiles, kChunked>;
-  const uint16_t* x = in.x + static_cast<int64_t>(first) * kPairDepth;
-  Ring<M::kStages> at;
-  for (int s = 0; s * kPairs < count; ++s) {
-    const auto bytes = static_cast<uint32_t>(min(kPairs, count - s * kPairs) * kPairDepth * 2);
-    Barrier& full = memory.values_full[at.stage];
-    memory.values_empty[at.stage].wait(at.parity ^ 1);
-    full.arrive_expecting(bytes * static_cast<uint32_t>(shape.tokens));
-    for (int t = 0; t < shape.tokens; ++t)
-      load_bytes(memory.values + at.stage * M::kValueBytes + t * kPitch,
-                 x + t * in.x_stride + s * kStageDepth, bytes, full);
-    at.advance();
-  }
-}
 
 /// Sends a chunk's sums of row tile `warp` to its owner.
 template <int kTiles>
@@ -121,6 +111,22 @@ __device__ void finish_sums(const FewMemory<kTiles, true>& memory, const FewShap
   }
 }
 
+/// Whether warps may share a tile: not where they are few.
+template <int kTiles, bool kChunked>
+constexpr bool kHalves = !kChunked && kTiles <= 2;
+
+/// A warp's chain over all of K, and its sums to y.
+template <Part kPart, int kTiles, class Rows, class Chain>
+__device__ void whole_chain(Rows& rows, const Chain& chain, const DeviceEpilogue& epilogue,
+                            const FewShape& shape, int tile) {
+  float d[kTiles][4] = {};
+  chain(std::integral_constant<Part, kPart>{}, d, 0, rows.stages());
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t)
+    finish<kPart>(epilogue, shape.rows, shape.tokens, make_float4(d[t][0], d[t][1], d[t][2], d[t][3]),
+                  tile * kFragmentRows, t * 8);
+}
+
 template <int kTiles, bool kChunked>
 __global__ void __launch_bounds__(32 * (most_warps(kTiles) + 1), 1)
     few_kernel(FewOperands in, FewShape shape, DeviceEpilogue epilogue) {
@@ -129,39 +135,48 @@ __global__ void __launch_bounds__(32 * (most_warps(kTiles) + 1), 1)
   const M memory(raw, shape);
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int rank = static_cast<int>(blockIdx.x) % shape.blocks;
-  const int tile0 = static_cast<int>(blockIdx.x) / shape.blocks * shape.warps;
-  memory.start(shape, rank);
+  // Without chunks the row tiles are spread evenly over all blocks, one a multiprocessor if they fit.
+  const auto even = [&](unsigned block) {
+    return static_cast<int>(static_cast<int64_t>(block) * in.w.row_tiles / gridDim.x);
+  };
+  const int tile0 = kChunked ? static_cast<int>(blockIdx.x) / shape.blocks * shape.warps : even(blockIdx.x);
+  const int tiles = kChunked ? shape.warps : even(blockIdx.x + 1) - tile0;
+  const int warps = kHalves<kTiles, kChunked> ? warps_for(tiles) : tiles;
+  memory.start(shape, rank, warps);
   if (kChunked) cluster_arrive();  // the others' barriers exist once all have arrived
   let_next_grid_start();
   const int first = rank * shape.chunks_of_block * shape.chunk;
   const int count = min(shape.chunks_of_block * shape.chunk, in.w.pairs - first);
   if (warp == shape.warps) {
     wait_for_grid_before();
-    if (lane == 0) copy_values(in, shape, memory, first, count);
-    __syncwarp();
+    M::Values::copy(in.x + static_cast<int64_t>(first) * kPairDepth, in.x_stride, shape.tokens, count,
+                    memory.values, M::kValueBytes, memory.values_full, memory.values_empty);
     if (kChunked) cluster_wait();
     return;
   }
-  WarpRows<kTiles, M::kStages> rows(in.w, tile0 + warp, first, count,
-                                    memory.weights + warp * M::kStages * kWeightBytes,
-                                    memory.weights_full + warp * M::kStages);
+  if (warp >= warps) return;
+  // Warps of whole tiles come first; then two by two those that share one.
+  const int alone = tiles - (warps - tiles), half = warp - alone;
+  const int tile = tile0 + (half < 0 ? warp : alone + half / 2);
+  typename M::Rows rows(in.w, tile, first, count, memory.weights + warp * M::kStages * M::kWeightBytes,
+                        memory.weights_full + warp * M::kStages);
   wait_for_grid_before();
   rows.start();
   Ring<M::kStages> at;
-  const uint32_t values = shared_address(memory.values) + lane % 8 * kPitch + lane / 8 * 16;
-  const auto chain = [&](float(&d)[kTiles][4], int begin, int end) {
+  const uint32_t values = shared_address(memory.values) + lane % 8 * M::kPitch + lane / 8 * 16;
+  const auto chain = [&](auto part, float(&d)[kTiles][4], int begin, int end) {
     for (int s = begin; s < end; ++s) {
       memory.values_full[at.stage].wait(at.parity);
-      rows.stage(d, s, values + at.stage * M::kValueBytes, 8 * kPitch);
-      if (lane == 0) memory.values_empty[at.stage].arrive();
+      rows.template stage<decltype(part)::value>(d, s, values + at.stage * M::kValueBytes, 8 * M::kPitch);
+      memory.values_empty[at.stage].arrive();
       at.advance();
     }
   };
   if constexpr (kChunked) {
-    const int step = shape.chunk / kPairs;
+    const int step = shape.chunk / M::kPairs;
     for (int begin = 0, chunk = rank * shape.chunks_of_block; begin < rows.stages(); begin += step, ++chunk) {
       float d[kTiles][4] = {};
-      chain(d, begin, min(begin + step, rows.stages()));
+      chain(std::integral_constant<Part, Part::whole>{}, d, begin, min(begin + step, rows.stages()));
       if (begin == 0) cluster_wait();
       send_sums(memory, shape, warp, chunk, d);
     }
@@ -169,12 +184,12 @@ __global__ void __launch_bounds__(32 * (most_warps(kTiles) + 1), 1)
     memory.sums_full->wait(0);
     finish_sums(memory, shape, epilogue, rank, warp, tile0);
   } else {
-    float d[kTiles][4] = {};
-    chain(d, 0, rows.stages());
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile)
-      finish(epilogue, shape.rows, shape.tokens, make_float4(d[tile][0], d[tile][1], d[tile][2], d[tile][3]),
-             (tile0 + warp) * kFragmentRows, tile * 8);
+    if constexpr (kHalves<kTiles, kChunked>) {
+      if (half >= 0 && half % 2 == 0)
+        return whole_chain<Part::upper, kTiles>(rows, chain, epilogue, shape, tile);
+      if (half >= 0) return whole_chain<Part::lower, kTiles>(rows, chain, epilogue, shape, tile);
+    }
+    whole_chain<Part::whole, kTiles>(rows, chain, epilogue, shape, tile);
   }
 }
 
@@ -182,7 +197,9 @@ __global__ void __launch_bounds__(32 * (most_warps(kTiles) + 1), 1)
 int warps_of(int64_t tokens, int64_t row_tiles, int chunks) {
   if (chunks > 1) return 4;
   const auto even = static_cast<int>((row_tiles + device().multiprocessors - 1) / device().multiprocessors);
-  return std::clamp((even + 1) / 2 * 2, 4, most_warps(tokens <= 16 ? 2 : 4));
+  if (tokens > 16) return std::clamp(even, 4, most_warps(4));
+  const int tiles = std::clamp(even, 1, most_warps(2));
+  return std::max(warps_for(tiles), warps_for(tiles - 1));
 }
 
 FewShape shape_of(int64_t tokens, int64_t rows, int64_t depth) {
@@ -199,10 +216,19 @@ FewShape shape_of(int64_t tokens, int64_t rows, int64_t depth) {
   return shape;
 }
 
+/// Blocks among which row tiles are spread evenly: one a multiprocessor, or as many times as needed.
+int even_blocks(int row_tiles, int warps) {
+  const int all = device().multiprocessors;
+  int blocks = std::min(row_tiles, all);
+  while (warps_for((row_tiles + blocks - 1) / blocks) > warps) blocks += all;
+  return blocks;
+}
+
 template <int kTiles, bool kChunked>
 void launch(const FewOperands& in, const FewShape& shape, const DeviceEpilogue& epilogue,
             cudaStream_t stream) {
-  const auto blocks = (in.w.row_tiles + shape.warps - 1) / shape.warps * shape.blocks;
+  int blocks = (in.w.row_tiles + shape.warps - 1) / shape.warps * shape.blocks;
+  if (!kChunked) blocks = even_blocks(in.w.row_tiles, shape.warps);
   launch_early<few_kernel<kTiles, kChunked>>(
       {blocks, 32 * (shape.warps + 1), FewMemory<kTiles, kChunked>::bytes(shape),
        kChunked ? shape.blocks : 1},

@@ -63,7 +63,7 @@ struct PackedMemory {
     if (threadIdx.x == 0) {
       prefetch_map(x);
       for (int s = 0; s < L::kBoxes; ++s) boxes_full[s].init(1), boxes_empty[s].init(2);
-      for (int s = 0; s < L::kWeights; ++s) weights_full[s].init(1), weights_empty[s].init(kRowTiles);
+      for (int s = 0; s < L::kWeights; ++s) weights_full[s].init(1), weights_empty[s].init(32 * kRowTiles);
       fence_barrier_init();
     }
     __syncthreads();
@@ -95,8 +95,7 @@ class PackedConsumer {
       decode(a, first, scales.x, scales.y);
       multiply(d, a, k > 0, before);
       decode(b, second, scales.z, scales.w);
-      __syncwarp();  // the pair is read
-      if (lane_ == 0) memory_.weights_empty[weights_.stage].arrive();
+      memory_.weights_empty[weights_.stage].arrive();
       multiply(d, b, true, before);
       weights_.advance();
     }
