@@ -162,6 +162,7 @@ std::map<std::string, std::string> make_tokenizer_files(const BpeParts& parts) {
   };
   for (const BpeMerge& m : parts.merges) merges.push_back(text(m.left) + ' ' + text(m.right));
   for (const AddedToken& token : parts.added) {
+    vocab[token.text] = token.id;  // the `tokenizers` library numbers added tokens that are not here itself
     added.push_back({{"id", token.id},
                      {"content", token.text},
                      {"single_word", false},

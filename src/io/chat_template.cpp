@@ -85,55 +85,76 @@ void render_llama31(const ChatTemplate& row, std::span<const ChatMessage> messag
   llama3_header(to, "assistant");
 }
 
+/// A template's text without blanks and tabs, with newlines in place of "\\n" and single quotes: templates
+/// are stored with and without escapes.
+std::string canonical(std::string_view jinja) {
+  std::string text;
+  for (size_t i = 0; i < jinja.size(); ++i) {
+    const char c = jinja[i];
+    if (c == ' ' || c == '\t') continue;
+    if (c == '\\' && jinja.substr(i, 2) == "\\n") {
+      text += '\n';
+      ++i;
+    } else {
+      text += c == '"' ? '\'' : c;
+    }
+  }
+  return text;
+}
+
 constexpr std::array<std::string_view, 2> kRoles = {"system", "user"};
 
 }  // namespace
 
 const std::vector<ChatTemplate>& chat_templates() {
+  // Without blanks, as canonical() writes templates. All begin the answer as their renderer does.
+  constexpr std::string_view kChatMl = "<|im_start|>assistant\n'}}",
+                             kLlama = "<|start_header_id|>assistant<|end_header_id|>\n\n'}}";
   static const std::vector<ChatTemplate> rows = {
       {"Llama 3.1",
-       {"<|start_header_id|>", "<|eot_id|>", "Cutting Knowledge Date: December 2023", "26 Jul 2024"},
-       {"<|im_start|>"},
+       {kLlama, "<|eot_id|>", "{{-bos_token}}", "<|start_header_id|>system<|end_header_id|>\n\n'}}",
+        "'CuttingKnowledgeDate:December2023\n'", "'26Jul2024'", "message['content']|trim"},
+       {"<|im_start|>", "<think>"},
        render_llama31,
        "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n"},
       {"Llama 3",
-       {"<|start_header_id|>", "<|eot_id|>", "loop_messages", "bos_token", "| trim", "add_generation_prompt"},
-       {"<|im_start|>", "Cutting Knowledge Date", "tools", "date_string"},
+       {kLlama, "+message['content']|trim+'<|eot_id|>'", "bos_token+content", "loop.index0==0"},
+       {"<|im_start|>", "Date", "tools", "system"},
        render_llama3},
       {"SmolLM2",
-       {"<|im_start|>", "<|im_end|>", "You are a helpful AI assistant named SmolLM, trained by Hugging Face",
-        "add_generation_prompt"},
-       {"tools", "<think>", "enable_thinking", "bos_token"},
+       {kChatMl, "system\nYouareahelpfulAIassistantnamedSmolLM,trainedbyHuggingFace<|im_end|>\n",
+        "loop.first"},
+       {"tools", "think", "bos_token", "trim"},
        render_chatml,
        "You are a helpful AI assistant named SmolLM, trained by Hugging Face"},
       {"Qwen2.5",
-       {"<|im_start|>", "<|im_end|>", "You are Qwen, created by Alibaba Cloud. You are a helpful assistant.",
-        "add_generation_prompt"},
-       {"<think>", "enable_thinking", "bos_token"},
+       {kChatMl, "system\nYouareQwen,createdbyAlibabaCloud.Youareahelpfulassistant.<|im_end|>\n",
+        "tool_call"},
+       {"think", "bos_token", "trim", "image"},
        render_chatml,
        "You are Qwen, created by Alibaba Cloud. You are a helpful assistant."},
       {"Qwen2",
-       {"<|im_start|>", "<|im_end|>", "You are a helpful assistant.<|im_end|>", "loop.first",
-        "add_generation_prompt"},
-       {"tools", "<think>", "enable_thinking", "bos_token"},
+       {kChatMl, "system\nYouareahelpfulassistant.<|im_end|>\n", "loop.first"},
+       {"tools", "think", "bos_token", "trim", "image"},
        render_chatml,
        "You are a helpful assistant."},
       // The answer begins bare, so that the model thinks. Others that know enable_thinking begin it
       // otherwise.
       {"Qwen3",
-       {"<|im_start|>", "<|im_end|>", "enable_thinking", "add_generation_prompt", "</think>", "tool_call"},
-       {"You are a", "You are Q", "bos_token", "'<think>\\n'", "enable_thinking is true", "image"},
+       {kChatMl, "enable_thinking", "</think>", "tool_call"},
+       {"Youarea", "YouareQ", "bos_token", "'<think>\n'", "enable_thinkingistrue", "image"},
        render_chatml},
       {"ChatML",
-       {"<|im_start|>", "<|im_end|>", "message['role']", "message['content']", "add_generation_prompt"},
-       {"You are", "tools", "think", "bos_token", "system", "trim", "raise_exception"},
+       {kChatMl, "message['role']", "message['content']", "'<|im_end|>'"},
+       {"Youare", "tools", "think", "bos_token", "system", "trim", "raise_exception"},
        render_chatml},
   };
   return rows;
 }
 
 const ChatTemplate& chat_template_of(std::string_view jinja, const std::string& origin) {
-  const auto holds = [&](std::string_view part) { return jinja.find(part) != jinja.npos; };
+  const std::string text = canonical(jinja);
+  const auto holds = [&](std::string_view part) { return text.find(part) != text.npos; };
   std::vector<std::string_view> names;
   for (const ChatTemplate& row : chat_templates()) {
     if (std::ranges::all_of(row.has, holds) && std::ranges::none_of(row.lacks, holds)) return row;

@@ -25,7 +25,7 @@ struct ChatText {
 /// A known template.
 struct ChatTemplate {
   std::string_view name;
-  std::vector<std::string_view> has, lacks;  ///< what its Jinja text holds, and what it does not
+  std::vector<std::string_view> has, lacks;  ///< what its Jinja text holds without blanks, and what not
   void (*render)(const ChatTemplate& row, std::span<const ChatMessage> messages, std::string_view bos,
                  ChatText& to);
   std::string_view system = {};  ///< the system message where the chat begins with none

@@ -93,12 +93,12 @@ std::vector<float> scales_of(const io::GgufFile& file, const std::string& name, 
 
 void require_scale(const io::GgufFile& file, const std::string& name, const GgufTensor& t) {
   if (t.type != GgufType::nvfp4) return;
-  if (file.has(kNvfp4OuterScaleKey) && file.text(kNvfp4OuterScaleKey) == "none") return;
+  if (file.has(kNvfp4UnitScaleKey) && file.boolean(kNvfp4UnitScaleKey)) return;
   fail(
       ErrorCode::unsupported,
       "{}: {} is NVFP4 without its {}.scale; without it values may be off by any factor. If the file means a "
-      "scale of 1, give it the value {}=\"none\"",
-      file.path().string(), name, name.substr(0, name.size() - kWeight.size()), kNvfp4OuterScaleKey);
+      "scale of 1, give it the value {}=true",
+      file.path().string(), name, name.substr(0, name.size() - kWeight.size()), kNvfp4UnitScaleKey);
 }
 
 }  // namespace

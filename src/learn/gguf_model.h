@@ -13,9 +13,9 @@
 
 namespace minite::learn {
 
-/// Key that says that NVFP4 tensors without a sidecar `.scale` mean a scale of 1, with the value "none".
-/// Without it they are refused: a file that lost its sidecars reads as noise.
-inline constexpr const char* kNvfp4OuterScaleKey = "minite.nvfp4_outer_scale";
+/// Boolean that says that NVFP4 tensors without a sidecar `.scale` mean a scale of 1. Without it they are
+/// refused: a file that lost its sidecars reads as noise.
+inline constexpr const char* kNvfp4UnitScaleKey = "minite.nvfp4_unit_scale";
 
 /// A tensor of the model: some rows of a tensor of the file.
 struct GgufModelTensor {
