@@ -12,4 +12,5 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/minite-config.cmake.in
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/minite-config-version.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/minite-config.cmake ${PROJECT_BINARY_DIR}/minite-config-version.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindPCRE2.cmake ${PROJECT_SOURCE_DIR}/cmake/FindUtf8proc.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/minite)

@@ -1,5 +1,6 @@
 #pragma once
 // Model configuration shared by every family.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -7,6 +8,17 @@
 #include "minite/recipe.h"
 
 namespace minite {
+
+/// Rotary embeddings stretched as Llama 3.1 does ("rope_type": "llama3"): waves longer than original
+/// positions / low_freq_factor turn `factor` times slower, waves shorter than original / high_freq_factor as
+/// before, and between the two the speed goes over linearly in the number of turns. A factor of 1 changes
+/// nothing.
+struct RopeScaling {
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int64_t original_max_position_embeddings = 8192;
+};
 
 /// Shapes and constants of a decoder-only transformer. Names follow Hugging Face's config.json.
 struct ModelConfig {
@@ -24,12 +36,18 @@ struct ModelConfig {
   int64_t moe_intermediate_size = 0;  ///< F of one expert
   bool norm_topk_prob = false;        ///< weights of a token's experts sum to 1
   double rope_theta = 1e6;
+  RopeScaling rope_scaling;
   float rms_norm_eps = 1e-6f;
   bool tie_word_embeddings = false;
   int32_t bos_token_id = -1;
   int32_t eos_token_id = -1;
   int32_t pad_token_id = -1;
+  std::vector<int32_t> stop_token_ids;  ///< further tokens that end a sequence, beside eos_token_id
 
+  /// Whether `token` ends a sequence.
+  [[nodiscard]] bool ends_sequence(int32_t token) const {
+    return token == eos_token_id || std::ranges::find(stop_token_ids, token) != stop_token_ids.end();
+  }
   [[nodiscard]] int64_t q_size() const { return num_attention_heads * head_dim; }
   [[nodiscard]] int64_t kv_size() const { return num_key_value_heads * head_dim; }
   [[nodiscard]] int64_t qkv_size() const { return q_size() + 2 * kv_size(); }
@@ -41,6 +59,9 @@ struct ModelConfig {
 [[nodiscard]] ModelConfig parse_model_config(const std::string& json, const std::string& origin);
 /// The config.json text that parse_model_config() reads back to the same values.
 [[nodiscard]] std::string to_json(const ModelConfig& config);
+/// Makes every token of eos_token_id in the text of a generation_config.json end a sequence too; `origin`
+/// names the file in messages.
+void add_generation_config(const std::string& json, const std::string& origin, ModelConfig& config);
 
 /// Linear layers in execution order, lm_head last: "layers.L.qkv" [q;k;v], "layers.L.o",
 /// "layers.L.gate_up" [gate;up], "layers.L.down", "lm_head". A mixture of experts has "layers.L.router",

@@ -15,6 +15,8 @@
 #include "cli/recipe_kernels.h"
 #include "cli/verb.h"
 #include "core/text_file.h"
+#include "io/gguf.h"
+#include "learn/checkpoint.h"
 #include "minite/model.h"
 #include "minite/recipe.h"
 
@@ -82,11 +84,11 @@ std::string layers_text(std::span<const ResolvedLinear> layers) {
 }
 
 std::vector<ResolvedLinear> resolve_model(const Options& options) {
-  namespace fs = std::filesystem;
   std::error_code error;
-  const bool folder = fs::is_directory(options.model, error);
-  const std::string path = folder ? (fs::path(options.model) / "config.json").string() : options.model;
-  const ModelConfig config = parse_model_config(read_text_file(path), path);
+  const bool checkpoint =
+      std::filesystem::is_directory(options.model, error) || io::begins_as_gguf(options.model);
+  const ModelConfig config = checkpoint ? load_model_config(options.model)
+                                        : parse_model_config(read_text_file(options.model), options.model);
   const std::vector<Rule> rules = options.rules.empty() ? std::vector<Rule>{} : load_rules(options.rules);
   return resolve(options.recipe, rules, linear_modules(config), static_cast<int>(config.num_hidden_layers));
 }
@@ -135,7 +137,8 @@ int run(const Options& options) {
 std::function<int()> add_describe(CLI::App& app) {
   auto options = std::make_shared<Options>();
   app.add_option("recipe", options->recipe, "a name from `minite recipes`")->required();
-  CLI::Option* model = app.add_option("--model", options->model, "config.json, or the folder that holds it");
+  CLI::Option* model =
+      app.add_option("--model", options->model, "config.json, the folder that holds it, or a GGUF file");
   app.add_option("--rules", options->rules, "YAML rule file: other recipes for some layers")->needs(model);
   app.add_option("--backend", options->backend,
                  "also say whether this backend can run here, and the kernel of each product");

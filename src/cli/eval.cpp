@@ -39,12 +39,9 @@ int eval(EvalArgs args) {
   LoadedModel model(args.load);
   std::vector<SampleRequest> requests;
   for (const tasks::Problem& problem : problems) {
-    std::vector<int32_t> prompt = {model.tokenizer().bos_id()};
-    const std::vector<int32_t> text = model.tokenizer().encode(problem.prompt);
-    prompt.insert(prompt.end(), text.begin(), text.end());
+    const std::vector<int32_t> prompt = model.tokenizer().encode_prompt(problem.prompt);
     for (int64_t j = 0; j < n; ++j) requests.push_back({prompt, requests.size()});
   }
-  args.sample.max_new_tokens = model.config().max_position_embeddings;
   const std::vector<Sample> samples = model.generate(requests, args.sample);
   double pass_1 = 0, pass_k = 0;
   for (size_t i = 0; i < problems.size(); ++i) {
@@ -78,6 +75,11 @@ std::function<int()> add_eval(CLI::App& app) {
   app.add_option("--data", args->data, "JSONL of problems")->required();
   app.add_option("--k", args->k, "attempts of pass@k")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--samples", args->samples, "samples a problem, at least k (default: k)");
+  args->sample.max_new_tokens = 512;
+  app.add_option("--max-new-tokens", args->sample.max_new_tokens,
+                 "longest response; one that is cut counts as wrong")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--temperature", args->sample.temperature, "0: greedy")->capture_default_str();
   app.add_option("--seed", args->sample.seed, "seed of the draws")->capture_default_str();
   add_json_flag(app, args->style);

@@ -158,7 +158,9 @@ void add_grid_options(CLI::App& app, GapArgs& args) {
 
 std::function<int()> add_gap(CLI::App& app) {
   auto args = std::make_shared<GapArgs>();
-  app.add_option("CKPT", args->checkpoint, "checkpoint folder, e.g. RUN/checkpoints/step_000240")->required();
+  app.add_option("CKPT", args->checkpoint,
+                 "checkpoint: a folder, e.g. RUN/checkpoints/step_000240, or a GGUF file")
+      ->required();
   app.add_option("--data", args->data, "JSONL of problems {\"prompt\", \"answer\"}")->required();
   add_grid_options(app, *args);
   app.add_option("--problems", args->problems, "take the first N problems; 0: all")

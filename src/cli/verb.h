@@ -25,6 +25,7 @@ std::function<int()> add_generate(CLI::App& app);
 std::function<int()> add_inspect(CLI::App& app);
 std::function<int()> add_matmul(CLI::App& app);
 std::function<int()> add_metrics(CLI::App& app);
+std::function<int()> add_perplexity(CLI::App& app);
 std::function<int()> add_profile(CLI::App& app);
 std::function<int()> add_quantize(CLI::App& app);
 std::function<int()> add_recipes(CLI::App& app);
@@ -34,5 +35,6 @@ std::function<int()> add_sft(CLI::App& app);
 std::function<int()> add_stats(CLI::App& app);
 std::function<int()> add_sweep(CLI::App& app);
 std::function<int()> add_tasks(CLI::App& app);
+std::function<int()> add_tokenize(CLI::App& app);
 
 }  // namespace minite::cli

@@ -52,6 +52,10 @@ inline void append_utf8(std::string& out, char32_t code_point) {
   for (int i = tail - 1; i >= 0; --i) put(0x80 | ((code_point >> (6 * i)) & 0x3F));
 }
 
+/// `bytes` as valid UTF-8: every longest beginning of a character that is not continued, and every byte that
+/// begins none, becomes U+FFFD (The Unicode Standard 15.0, 3.9, "U+FFFD Substitution of Maximal Subparts").
+std::string lossy_utf8(std::string_view bytes);
+
 /// `text` for a message: printable ASCII as it is, other bytes as \xNN, cut with "..." after `limit` bytes.
 std::string printable(std::string_view text, size_t limit = 60);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <system_error>
 
 #include "core/fail.h"
 #include "core/utf8.h"
@@ -18,6 +17,13 @@ constexpr char32_t kReplacement = 0xFFFD;
 bool is_allowed(char32_t c) {
   if (c == '\t' || c == '\n') return true;
   return c >= 0x20 && !(c >= 0x7F && c < 0xA0) && c != kReplacement;
+}
+
+AddedTokens special_tokens() {
+  std::vector<AddedToken> tokens;
+  for (const std::string_view text : kSpecialTokens)
+    tokens.push_back({static_cast<int32_t>(tokens.size()), std::string(text), true, false});
+  return AddedTokens(tokens);
 }
 
 }  // namespace
@@ -38,20 +44,31 @@ CharTokenizer::CharTokenizer(std::string_view characters) {
 }
 
 CharTokenizer CharTokenizer::load(const std::filesystem::path& path) {
-  std::error_code ignored;
-  const auto file = std::filesystem::is_directory(path, ignored) ? path / "tokenizer.json" : path;
-  const std::string characters = read_tokenizer_json(file);
+  const std::filesystem::path file = tokenizer_file(path);
+  return from_characters(read_tokenizer_json(file), file.string());
+}
+
+CharTokenizer CharTokenizer::from_characters(const std::string& characters, const std::string& file) {
   try {
     return CharTokenizer(characters);
   } catch (const Error& error) {
-    fail(ErrorCode::corrupt_data, "{}: {}", file.string(), error.what());
+    fail(ErrorCode::corrupt_data, "{}: {}", file, error.what());
   }
 }
 
-std::vector<int32_t> CharTokenizer::encode(std::string_view text) const {
+std::vector<int32_t> CharTokenizer::encode(std::string_view text, std::span<const TextRange> special) const {
+  static const AddedTokens kSpecial = special_tokens();
   std::vector<int32_t> ids;
   ids.reserve(text.size());
+  std::optional<AddedTokens::Match> ahead;
+  if (!special.empty()) ahead = kSpecial.find(text, 0, special);
   for (size_t i = 0; i < text.size();) {
+    if (ahead && ahead->at.begin == i) {
+      ids.push_back(ahead->id);
+      i = ahead->at.end;
+      ahead = kSpecial.find(text, i, special);
+      continue;
+    }
     const auto next = read_utf8(text, i);
     require(next.has_value(), "tokenizer: byte {} of '{}' is not valid UTF-8", i, printable(text));
     const auto found = std::lower_bound(characters_.begin(), characters_.end(), next->code_point);
@@ -89,8 +106,12 @@ void CharTokenizer::save(const std::filesystem::path& folder) const {
   write_tokenizer_json(folder, characters());
 }
 
-std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder) {
-  return std::make_unique<CharTokenizer>(CharTokenizer::load(folder));
+std::string CharTokenizer::token_text(int32_t id) const {
+  if (id < 0 || id >= vocab_size()) return {};
+  if (id < kFirstCharacter) return std::string(kSpecialTokens[static_cast<size_t>(id)]);
+  std::string text;
+  append_utf8(text, characters_[static_cast<size_t>(id - kFirstCharacter)]);
+  return text;
 }
 
 }  // namespace minite::io

@@ -17,6 +17,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
+constexpr int64_t kMaxBytes = int64_t{256} << 20;    // Llama 3's file has 17 MB
 constexpr const char* kEveryCharacter = "[\\s\\S]";  // '.' would not match a line feed
 
 ordered_json added_token(std::string_view content) {
@@ -108,6 +109,29 @@ std::vector<std::string> tokens_by_id(const json& vocab, const std::string& file
   return tokens;
 }
 
+}  // namespace
+
+void write_tokenizer_json(const fs::path& folder, std::string_view characters) {
+  create_folders(folder);
+  write_file_atomically(folder / "tokenizer.json", tokenizer_document(characters).dump(2) + "\n");
+  write_file_atomically(folder / "tokenizer_config.json", config_document().dump(2) + "\n");
+}
+
+fs::path tokenizer_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored) ? path / "tokenizer.json" : path;
+}
+
+std::string read_tokenizer_text(const fs::path& file) { return read_text_file(file.string(), kMaxBytes); }
+
+json parse_tokenizer_json(const std::string& text, const fs::path& file) {
+  try {
+    return json::parse(text);
+  } catch (const json::exception& error) {
+    fail(ErrorCode::corrupt_data, "{}: malformed JSON: {}", file.string(), error.what());
+  }
+}
+
 std::string characters_of(const json& document, const std::string& file) {
   require_character_tokenizer(document, file);
   const auto& model = document.at("model");
@@ -133,23 +157,8 @@ std::string characters_of(const json& document, const std::string& file) {
   return characters;
 }
 
-}  // namespace
-
-void write_tokenizer_json(const fs::path& folder, std::string_view characters) {
-  create_folders(folder);
-  write_file_atomically(folder / "tokenizer.json", tokenizer_document(characters).dump(2) + "\n");
-  write_file_atomically(folder / "tokenizer_config.json", config_document().dump(2) + "\n");
-}
-
 std::string read_tokenizer_json(const fs::path& file) {
-  const std::string text = read_text_file(file.string());
-  json document;
-  try {
-    document = json::parse(text);
-  } catch (const json::exception& error) {
-    fail(ErrorCode::corrupt_data, "{}: malformed JSON: {}", file.string(), error.what());
-  }
-  return characters_of(document, file.string());
+  return characters_of(parse_tokenizer_json(read_tokenizer_text(file), file), file.string());
 }
 
 }  // namespace minite::io

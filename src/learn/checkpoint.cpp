@@ -10,7 +10,10 @@
 #include "core/fail.h"
 #include "core/text_file.h"
 #include "io/safetensors.h"
+#include "learn/gguf_config.h"
+#include "learn/gguf_model.h"
 #include "learn/kv_scales.h"
+#include "learn/model_tensors.h"
 
 namespace minite {
 namespace {
@@ -29,7 +32,8 @@ std::span<const std::byte> bytes_of(const TensorView& t) {
   return {static_cast<const std::byte*>(t.data), static_cast<size_t>(t.size() * dtype_size(t.dtype))};
 }
 
-const TensorInfo& find(const io::SafetensorsFile& file, const std::string& name, StoredType type,
+template <class File>
+const TensorInfo& find(const File& file, const std::string& name, StoredType type,
                        const std::vector<int64_t>& shape) {
   const TensorInfo& t = file.at(name);
   if (t.type != type || t.shape != shape) {
@@ -40,13 +44,19 @@ const TensorInfo& find(const io::SafetensorsFile& file, const std::string& name,
   return t;
 }
 
-/// A tensor that no parameter reads, of an expert too many for one, means that config.json describes another
-/// model: its answers would be wrong without a word.
-void refuse_surplus(const io::SafetensorsFile& file, const Weights& weights) {
+/// Names of all tensors of the model.
+std::set<std::string_view> names_of(const Weights& weights) {
   std::set<std::string_view> known;
   for (const Parameter& p : weights.parameters()) {
     for (const CheckpointPiece& piece : p.spec.pieces) known.insert(piece.name);
   }
+  return known;
+}
+
+/// A tensor that no parameter reads, of an expert too many for one, means that config.json describes another
+/// model: its answers would be wrong without a word.
+void refuse_surplus(const ModelTensors& file, const Weights& weights) {
+  const std::set<std::string_view> known = names_of(weights);
   for (const auto& [name, info] : file.tensors()) {
     if (known.contains(name) || names_kv_scale(weights, name)) continue;
     // Some writers store a tied head again.
@@ -56,6 +66,53 @@ void refuse_surplus(const io::SafetensorsFile& file, const Weights& weights) {
          "{}: {} has no place in the model of config.json, which has {} tensors (the file {}); the two files "
          "belong to different models",
          file.path().string(), name, known.size(), file.tensors().size());
+  }
+}
+
+/// Fills a parameter from its pieces: `read` fills the rows of one.
+template <class Read>
+void fill_masters(Weights& weights, const Read& read) {
+  for (const Parameter& p : weights.parameters()) {
+    int64_t row = 0;
+    for (const CheckpointPiece& piece : p.spec.pieces) {
+      read(piece, p.spec.cols, p.master.row<float>(row));
+      row += piece.rows;
+    }
+  }
+}
+
+void load_folder(const std::filesystem::path& folder, Weights& weights) {
+  const ModelTensors file(folder);
+  fill_masters(weights, [&](const CheckpointPiece& piece, int64_t cols, float* out) {
+    const TensorInfo& t = find(file, piece.name, StoredType::bf16, stored_shape(piece.rows, cols));
+    for (int64_t i = 0; i < t.count(); ++i) {
+      bf16 value;
+      std::memcpy(&value, t.bytes.data() + i * 2, 2);
+      out[i] = value;
+    }
+  });
+  refuse_surplus(file, weights);
+  load_kv_scales(file, weights);
+}
+
+void load_gguf(const std::filesystem::path& path, Weights& weights) {
+  const learn::GgufModel model(path);
+  std::vector<bf16> values;
+  fill_masters(weights, [&](const CheckpointPiece& piece, int64_t cols, float* out) {
+    const auto found = model.tensors().find(piece.name);
+    if (found == model.tensors().end())
+      fail(ErrorCode::not_found, "{} has no tensor for {}", path.string(), piece.name);
+    const learn::GgufModelTensor& t = found->second;
+    require(t.rows == piece.rows && t.cols == cols, "{}: {} is [{}, {}], the model needs [{}, {}]",
+            path.string(), t.source_name, t.rows, t.cols, piece.rows, cols);
+    values.resize(static_cast<size_t>(t.rows * t.cols));
+    model.read(piece.name, values);
+    std::copy(values.begin(), values.end(), out);
+  });
+  const std::set<std::string_view> known = names_of(weights);
+  for (const auto& [name, tensor] : model.tensors()) {
+    require(known.contains(name), "{}: {} has no place in the model that its values describe", path.string(),
+            tensor.source_name);
   }
 }
 
@@ -115,37 +172,31 @@ void save_trainer(const std::filesystem::path& folder, const Weights& weights, c
   io::write_safetensors(folder / "trainer.safetensors", tensors, metadata);
 }
 
-ModelConfig load_model_config(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "config.json";
-  return parse_model_config(read_text_file(path.string()), path.string());
+ModelConfig load_model_config(const std::filesystem::path& checkpoint) {
+  if (io::begins_as_gguf(checkpoint)) return learn::gguf_config(io::GgufFile(checkpoint));
+  const std::filesystem::path path = checkpoint / "config.json", more = checkpoint / "generation_config.json";
+  ModelConfig config = parse_model_config(read_text_file(path.string()), path.string());
+  std::error_code ignored;
+  if (std::filesystem::exists(more, ignored))
+    add_generation_config(read_text_file(more.string()), more.string(), config);
+  return config;
 }
 
 void require_fit(const io::Tokenizer& tokenizer, const ModelConfig& config,
-                 const std::filesystem::path& folder) {
-  require(tokenizer.vocab_size() <= config.vocab_size && tokenizer.eos_id() == config.eos_token_id,
-          "{}: tokenizer.json has {} tokens and ends a sequence with {}, config.json says vocab_size={} and "
-          "eos_token_id={}; they belong to different models",
-          folder.string(), tokenizer.vocab_size(), tokenizer.eos_id(), config.vocab_size,
+                 const std::filesystem::path& checkpoint) {
+  require(tokenizer.vocab_size() <= config.vocab_size && config.ends_sequence(tokenizer.eos_id()),
+          "{}: the tokenizer has {} tokens and ends a sequence with {}, the model has vocab_size={} and "
+          "eos_token_id={}; they do not belong together",
+          checkpoint.string(), tokenizer.vocab_size(), tokenizer.eos_id(), config.vocab_size,
           config.eos_token_id);
 }
 
-void load_model(const std::filesystem::path& folder, Weights& weights) {
-  const io::SafetensorsFile file(folder / "model.safetensors");
-  for (const Parameter& p : weights.parameters()) {
-    int64_t row = 0;
-    for (const CheckpointPiece& piece : p.spec.pieces) {
-      const TensorInfo& t = find(file, piece.name, StoredType::bf16, stored_shape(piece.rows, p.spec.cols));
-      float* out = p.master.row<float>(row);
-      for (int64_t i = 0; i < t.count(); ++i) {
-        bf16 value;
-        std::memcpy(&value, t.bytes.data() + i * 2, 2);
-        out[i] = value;
-      }
-      row += piece.rows;
-    }
+void load_model(const std::filesystem::path& checkpoint, Weights& weights) {
+  if (io::begins_as_gguf(checkpoint)) {
+    load_gguf(checkpoint, weights);
+  } else {
+    load_folder(checkpoint, weights);
   }
-  refuse_surplus(file, weights);
-  load_kv_scales(file, weights);
   weights.round_masters();
 }
 

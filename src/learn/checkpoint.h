@@ -1,6 +1,6 @@
 #pragma once
 // Checkpoints: a Hugging Face folder with BF16 weights, plus trainer.safetensors with FP32 masters and
-// moments.
+// moments. What is read may be a GGUF file too.
 #include <filesystem>
 #include <string>
 
@@ -22,16 +22,17 @@ void save_model(const std::filesystem::path& folder, const Weights& weights);
 /// Writes trainer.safetensors.
 void save_trainer(const std::filesystem::path& folder, const Weights& weights, const TrainerState& state);
 
-/// config.json of a checkpoint folder.
-[[nodiscard]] ModelConfig load_model_config(const std::filesystem::path& folder);
-/// Throws invalid_argument unless every token of `tokenizer` has an embedding and both agree on <eos>;
-/// `folder` stands for the checkpoint in the message.
+/// The configuration of a checkpoint: config.json of a folder, with the tokens that end a sequence in
+/// generation_config.json where that exists; or the values of a GGUF file (learn/gguf_model.h).
+[[nodiscard]] ModelConfig load_model_config(const std::filesystem::path& checkpoint);
+/// Throws invalid_argument unless every token of `tokenizer` has an embedding and its <eos> ends a sequence
+/// of the model; `checkpoint` names it in the message.
 void require_fit(const io::Tokenizer& tokenizer, const ModelConfig& config,
-                 const std::filesystem::path& folder);
-/// Fills weights (and masters) from model.safetensors, and the scales of FP8 keys and values
-/// (learn/kv_scales.h). Errors: not_found (missing tensor, named), invalid_argument (another shape: both are
-/// named).
-void load_model(const std::filesystem::path& folder, Weights& weights);
+                 const std::filesystem::path& checkpoint);
+/// Fills weights (and masters): from model.safetensors or its shards, with the scales of FP8 keys and values
+/// (learn/kv_scales.h); or from a GGUF file, decoded and rounded to BF16. Errors: not_found (missing tensor,
+/// named), invalid_argument (another shape: both are named).
+void load_model(const std::filesystem::path& checkpoint, Weights& weights);
 /// Fills masters, moments, weights and scales from trainer.safetensors. Errors as load_model.
 TrainerState load_trainer(const std::filesystem::path& folder, Weights& weights);
 

@@ -35,14 +35,14 @@ bool all_ones(const Weights& weights) {
   return std::ranges::all_of(weights.kv_scales(), [](const KvScale& s) { return s == KvScale{}; });
 }
 
-float checked(const io::SafetensorsFile& file, const std::string& name, float scale) {
+float checked(const std::filesystem::path& file, const std::string& name, float scale) {
   require(is_kv_scale(scale), "{}: {} is {}; a scale of keys or values must be positive and finite",
-          file.path().string(), name, scale);
+          file.string(), name, scale);
   return scale;
 }
 
 /// The scale stored as `name`, if it is there.
-std::optional<float> find_scale(const io::SafetensorsFile& file, const std::string& name) {
+std::optional<float> find_scale(const ModelTensors& file, const std::string& name) {
   const auto it = file.tensors().find(name);
   if (it == file.tensors().end()) return std::nullopt;
   const TensorInfo& t = it->second;
@@ -57,7 +57,7 @@ std::optional<float> find_scale(const io::SafetensorsFile& file, const std::stri
     fail(ErrorCode::invalid_argument, "{}: {} is {} [{}], expected one element of F32 or BF16",
          file.path().string(), name, io::stored_type(t.type).name, fmt::join(t.shape, ", "));
   }
-  return checked(file, name, scale);
+  return checked(file.path(), name, scale);
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ bool names_kv_scale(const Weights& weights, std::string_view name) {
   return false;
 }
 
-void load_kv_scales(const io::SafetensorsFile& file, Weights& weights) {
+void load_kv_scales(const ModelTensors& file, Weights& weights) {
   std::vector<KvScale> scales(weights.kv_scales().size());
   for (size_t layer = 0; layer < scales.size(); ++layer) {
     for (const ScaleNames& row : kScales) {
@@ -108,7 +108,7 @@ void load_trainer_kv_scales(const io::SafetensorsFile& file, Weights& weights) {
             fmt::join(shape, ", "));
     std::memcpy(scales.data(), t.bytes.data(), t.bytes.size());
     for (const KvScale& s : scales) {
-      for (const ScaleNames& row : kScales) (void)checked(file, kTrainerName, s.*row.value);
+      for (const ScaleNames& row : kScales) (void)checked(file.path(), kTrainerName, s.*row.value);
     }
   }
   weights.set_kv_scales(std::move(scales));

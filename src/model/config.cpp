@@ -160,38 +160,90 @@ void read_sizes(const Document& doc, ModelConfig& config) {
   config.head_dim = config.hidden_size / config.num_attention_heads;
 }
 
-/// rope_theta stands at the top, or in rope_parameters as newer versions of Transformers write it.
-double read_rope_theta(const Document& doc, const ModelFamily& family) {
-  if (const json* parameters = doc.find("rope_parameters")) {
-    require(parameters->is_object(), "{}: rope_parameters={} must be an object", doc.origin,
-            shown(*parameters));
-    const auto type = parameters->find("rope_type");
-    if (type != parameters->end() && *type != "default") {
-      fail(ErrorCode::unsupported, "{}: rope_parameters.rope_type={} is not supported, only \"default\"",
-           doc.origin, shown(*type));
-    }
-    if (const auto theta = parameters->find("rope_theta"); theta != parameters->end()) {
-      return number(*theta, "rope_parameters.rope_theta", doc.origin);
-    }
+/// The field of Transformers' rope_scaling, or of rope_parameters, that names the kind of scaling; "type" is
+/// its older name.
+std::string rope_type(const json& object, const char* field, const std::string& origin) {
+  for (const char* key : {"rope_type", "type"}) {
+    const auto type = object.find(key);
+    if (type == object.end()) continue;
+    require(type->is_string(), "{}: {}.{}={} must be a name", origin, field, key, shown(*type));
+    return type->get<std::string>();
   }
-  const json* theta = doc.find("rope_theta");
-  if (theta == nullptr && family.rope_theta > 0) return family.rope_theta;
-  require(theta != nullptr, "{}: rope_theta is missing", doc.origin);
-  return number(*theta, "rope_theta", doc.origin);
+  return "default";
 }
 
+struct ScalingField {
+  const char* name;
+  double RopeScaling::*member;
+};
+constexpr std::array<ScalingField, 3> kScaling = {{{"factor", &RopeScaling::factor},
+                                                   {"low_freq_factor", &RopeScaling::low_freq_factor},
+                                                   {"high_freq_factor", &RopeScaling::high_freq_factor}}};
+constexpr const char* kOriginalPositions = "original_max_position_embeddings";
+
+RopeScaling read_llama3_scaling(const json& object, const char* field, const std::string& origin) {
+  RopeScaling scaling;
+  for (const ScalingField& row : kScaling) {
+    const auto value = object.find(row.name);
+    require(value != object.end(), "{}: {}.{} is missing", origin, field, row.name);
+    scaling.*row.member = number(*value, row.name, origin);
+  }
+  const auto original = object.find(kOriginalPositions);
+  require(original != object.end(), "{}: {}.{} is missing", origin, field, kOriginalPositions);
+  scaling.original_max_position_embeddings = integer(*original, kOriginalPositions, origin);
+  return scaling;
+}
+
+/// rope_theta and rope_scaling stand at the top, or in rope_parameters as newer versions of Transformers
+/// write them.
+void read_rope(const Document& doc, const ModelFamily& family, ModelConfig& config) {
+  const json* theta = doc.find("rope_theta");
+  for (const char* field : {"rope_scaling", "rope_parameters"}) {
+    const json* object = doc.find(field);
+    if (object == nullptr) continue;
+    require(object->is_object(), "{}: {}={} must be an object", doc.origin, field, shown(*object));
+    const std::string type = rope_type(*object, field, doc.origin);
+    if (type == "llama3") {
+      config.rope_scaling = read_llama3_scaling(*object, field, doc.origin);
+    } else if (type != "default") {
+      fail(ErrorCode::unsupported, "{}: {}.rope_type={} is not supported, only \"default\" and \"llama3\"",
+           doc.origin, field, shown(json(type)));
+    }
+    if (const auto inner = object->find("rope_theta"); inner != object->end()) theta = &*inner;
+  }
+  if (theta == nullptr && family.rope_theta > 0) {
+    config.rope_theta = family.rope_theta;
+    return;
+  }
+  require(theta != nullptr, "{}: rope_theta is missing", doc.origin);
+  config.rope_theta = number(*theta, "rope_theta", doc.origin);
+}
+
+int32_t token_id(const json& value, const char* field, const std::string& origin) {
+  const int64_t id = integer(value, field, origin);
+  require(id >= -1 && id <= std::numeric_limits<int32_t>::max(), "{}: {}={} is no token id", origin, field,
+          id);
+  return static_cast<int32_t>(id);
+}
+
+void add_stop(ModelConfig& config, int32_t id) {
+  if (id < 0 || config.ends_sequence(id)) return;
+  if (config.eos_token_id < 0) {
+    config.eos_token_id = id;
+  } else {
+    config.stop_token_ids.push_back(id);
+  }
+}
+
+/// One id, or a list: the first counts, and all of eos_token_id end a sequence.
 void read_tokens(const Document& doc, ModelConfig& config) {
   for (const TokenField& field : kTokens) {
     const json* value = doc.find(field.name);
     if (value == nullptr) continue;
-    if (value->is_array()) {
-      require(!value->empty(), "{}: {} is an empty list", doc.origin, field.name);
-      value = &value->front();
-    }
-    const int64_t id = integer(*value, field.name, doc.origin);
-    require(id >= -1 && id <= std::numeric_limits<int32_t>::max(), "{}: {}={} is no token id", doc.origin,
-            field.name, id);
-    config.*field.member = static_cast<int32_t>(id);
+    require(!value->is_array() || !value->empty(), "{}: {} is an empty list", doc.origin, field.name);
+    config.*field.member = token_id(value->is_array() ? value->front() : *value, field.name, doc.origin);
+    if (field.member != &ModelConfig::eos_token_id || !value->is_array()) continue;
+    for (const json& entry : *value) add_stop(config, token_id(entry, field.name, doc.origin));
   }
 }
 
@@ -218,6 +270,14 @@ double shortest_double(float x) {
   return value;
 }
 
+ordered_json rope_scaling_json(const RopeScaling& scaling) {
+  if (scaling.factor == 1) return nullptr;
+  ordered_json object = {{"rope_type", "llama3"}};
+  for (const ScalingField& row : kScaling) object[row.name] = scaling.*row.member;
+  object[kOriginalPositions] = scaling.original_max_position_embeddings;
+  return object;
+}
+
 void check_experts(const ModelConfig& c, const ModelFamily& family) {
   const bool experts = family.mlp == MlpKind::experts;
   for (const SizeField& field : kExpertSizes) {
@@ -236,6 +296,17 @@ void check_rope_and_norm(const ModelConfig& c) {
           c.rope_theta);
   require(std::isfinite(c.rms_norm_eps) && c.rms_norm_eps > 0, "rms_norm_eps={} must be positive and finite",
           c.rms_norm_eps);
+  const RopeScaling& s = c.rope_scaling;
+  if (s.factor == 1) return;
+  require(std::isfinite(s.factor) && s.factor >= 1, "rope_scaling.factor={} must be at least 1", s.factor);
+  require(
+      s.low_freq_factor > 0 && s.low_freq_factor < s.high_freq_factor && std::isfinite(s.high_freq_factor),
+      "rope_scaling.low_freq_factor={} must be positive and below high_freq_factor={}", s.low_freq_factor,
+      s.high_freq_factor);
+  require(s.original_max_position_embeddings > 0 &&
+              s.original_max_position_embeddings <= c.max_position_embeddings,
+          "rope_scaling.{}={} must be between 1 and max_position_embeddings={}", kOriginalPositions,
+          s.original_max_position_embeddings, c.max_position_embeddings);
 }
 
 }  // namespace
@@ -258,6 +329,9 @@ void ModelConfig::validate() const {
     require(id >= -1 && id < vocab_size, "{}={} must be -1 (none) or below vocab_size={}", field.name, id,
             vocab_size);
   }
+  for (const int32_t id : stop_token_ids) {
+    require(id >= 0 && id < vocab_size, "eos_token_id={} must be below vocab_size={}", id, vocab_size);
+  }
 }
 
 ModelConfig parse_model_config(const std::string& text, const std::string& origin) {
@@ -273,7 +347,7 @@ ModelConfig parse_model_config(const std::string& text, const std::string& origi
   read_sizes(doc, config);
   read_experts(doc, family, config);
   read_tokens(doc, config);
-  config.rope_theta = read_rope_theta(doc, family);
+  read_rope(doc, family, config);
   if (const json* eps = doc.find("rms_norm_eps")) {
     config.rms_norm_eps = static_cast<float>(number(*eps, "rms_norm_eps", origin));
   }
@@ -284,6 +358,19 @@ ModelConfig parse_model_config(const std::string& text, const std::string& origi
     fail(error.code(), "{}: {}", origin, error.what());
   }
   return config;
+}
+
+void add_generation_config(const std::string& text, const std::string& origin, ModelConfig& config) {
+  const json root = parse_document(text, origin);
+  require(root.is_object(), "{}: must be a JSON object", origin);
+  const json* eos = Document{root, origin}.find("eos_token_id");
+  if (eos == nullptr) return;
+  for (const json& entry : eos->is_array() ? *eos : json::array({*eos})) {
+    const int32_t id = token_id(entry, "eos_token_id", origin);
+    require(id < config.vocab_size, "{}: eos_token_id={} must be below vocab_size={}", origin, id,
+            config.vocab_size);
+    add_stop(config, id);
+  }
 }
 
 std::string to_json(const ModelConfig& config) {
@@ -304,12 +391,16 @@ std::string to_json(const ModelConfig& config) {
   root["attention_bias"] = false;
   root["attention_dropout"] = 0.0;
   root["hidden_act"] = "silu";
-  root["rope_scaling"] = nullptr;
+  root["rope_scaling"] = rope_scaling_json(config.rope_scaling);
   root["use_sliding_window"] = false;
   root["torch_dtype"] = "bfloat16";
   for (const TokenField& field : kTokens) {
     const int32_t id = config.*field.member;
     root[field.name] = id < 0 ? ordered_json(nullptr) : ordered_json(id);
+  }
+  if (!config.stop_token_ids.empty()) {
+    root["eos_token_id"] = {config.eos_token_id};
+    for (const int32_t id : config.stop_token_ids) root["eos_token_id"].push_back(id);
   }
   return root.dump(2) + "\n";
 }

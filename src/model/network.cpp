@@ -1,12 +1,12 @@
 #include "model/network.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "core/fail.h"
 #include "model/block.h"
 #include "model/families/table.h"
+#include "model/rope.h"
 
 namespace minite {
 namespace {
@@ -15,18 +15,6 @@ DType wide(DType compute) { return compute == DType::f64 ? DType::f64 : DType::f
 FormatId stored_as(DType dtype) { return dtype == DType::bf16 ? FormatId::bf16 : FormatId::fp32; }
 
 }  // namespace
-
-void fill_rope_table(const TensorView& table, double theta) {
-  const int64_t half = table.cols / 2;
-  for (int64_t pos = 0; pos < table.rows; ++pos) {
-    for (int64_t i = 0; i < half; ++i) {
-      const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(table.cols);
-      const double angle = static_cast<double>(pos) * std::pow(theta, exponent);
-      table.row<float>(pos)[i] = static_cast<float>(std::cos(angle));
-      table.row<float>(pos)[half + i] = static_cast<float>(std::sin(angle));
-    }
-  }
-}
 
 Network::Network(const Weights& weights, WeightCache& cache, const std::vector<ResolvedLinear>& resolved,
                  const OpTable& table, const Policy& policy, KvFormat kv)
@@ -47,7 +35,7 @@ Network::Network(const Weights& weights, WeightCache& cache, const std::vector<R
                        Policy{Policy::Kind::fastest, {}}, "lm_head dgrad");
   rope_memory_ = Buffer(c.max_position_embeddings * c.head_dim * int64_t{sizeof(float)});
   rope_table_ = TensorView(rope_memory_.data(), DType::f32, c.max_position_embeddings, c.head_dim);
-  fill_rope_table(rope_table_, c.rope_theta);
+  fill_rope_table(rope_table_, c.rope_theta, c.rope_scaling);
 }
 
 Layer Network::make_layer(int index, WeightCache& cache, const std::vector<ResolvedLinear>& resolved,

@@ -130,7 +130,4 @@ class Network {
   TensorView rope_table_;  ///< [positions, head_dim]: cosines, sines
 };
 
-/// Cosines and sines of pos * theta^(-2i/D), angles in FP64, rounded once to FP32.
-void fill_rope_table(const TensorView& table, double theta);
-
 }  // namespace minite

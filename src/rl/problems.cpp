@@ -36,10 +36,7 @@ void check_prompt(const io::Tokenizer& tokenizer, const tasks::Problem& problem,
 }
 
 std::vector<int32_t> encode_prompt(const io::Tokenizer& tokenizer, const tasks::Problem& problem) {
-  std::vector<int32_t> ids = {tokenizer.bos_id()};
-  const std::vector<int32_t> text = tokenizer.encode(problem.prompt);
-  ids.insert(ids.end(), text.begin(), text.end());
-  return ids;
+  return tokenizer.encode_prompt(problem.prompt);
 }
 
 Sequence encode_example(const io::Tokenizer& tokenizer, const tasks::Problem& problem, int64_t max_length) {

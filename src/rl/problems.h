@@ -30,7 +30,7 @@ class Problems {
 
 /// Errors: a character without a token; a prompt that leaves no room for a response within max_length.
 void check_prompt(const io::Tokenizer& tokenizer, const tasks::Problem& problem, int64_t max_length);
-/// <bos> and the prompt.
+/// The prompt behind what the tokenizer puts before every text, <bos> as a rule.
 [[nodiscard]] std::vector<int32_t> encode_prompt(const io::Tokenizer& tokenizer,
                                                  const tasks::Problem& problem);
 /// The prompt, the worked response and <eos>. Errors: a sequence longer than max_length, with its prompt.

@@ -255,7 +255,7 @@ void Sampler::accept(Call& call, int64_t s, int32_t token, float logp, float ent
   sample.logp.push_back(logp);
   sample.entropy.push_back(entropy);
   slot.next = token;
-  sample.finished = token == network_->config().eos_token_id;
+  sample.finished = network_->config().ends_sequence(token);
   const bool ended = sample.finished && call.forced.empty();
   if (!ended && !call.full(slot.request) && slot.length + 1 < limits_.max_length) return;
   slot = Slot{};

@@ -29,7 +29,7 @@ struct Sample {
   std::vector<int32_t> tokens;
   std::vector<float> logp;
   std::vector<float> entropy;
-  bool finished = false;       ///< ended by the end-of-sequence token, which is the last of `tokens`
+  bool finished = false;       ///< ended by an end-of-sequence token, which is the last of `tokens`
   int64_t weight_version = 0;  ///< version of the weights that produced every token
   /// Experts of prompt and response as prefill and decode took them, one row a token, with weights; the last
   /// token was never read, its row is -1. Empty unless wanted.

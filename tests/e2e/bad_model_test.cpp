@@ -73,7 +73,7 @@ TEST_F(Models, CutShortOrIncomplete) {
 TEST_F(Models, WhoseTokenizerIsLarger) {
   const fs::path model = copy("model");
   replace(model / "tokenizer.json", "\"=\": 16", "\"=\": 16,\n      \"x\": 17");
-  refuse(model, {"tokenizer.json", "18 tokens", "vocab_size=17"});
+  refuse(model, {"the tokenizer has 18 tokens", "vocab_size=17"});
 }
 
 TEST_F(Models, ACharacterWithoutAToken) {

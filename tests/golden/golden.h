@@ -17,6 +17,7 @@ struct Files {
   std::string te = MINITE_SOURCE_DIR "/tests/golden/transformer_engine.safetensors";
   std::string peers = MINITE_SOURCE_DIR "/tests/golden/peers.safetensors";
   std::string ggml = MINITE_SOURCE_DIR "/tests/golden/ggml_nvfp4.bin";
+  std::string tokenizers = MINITE_SOURCE_DIR "/tests/golden/tokenizers.json";
   std::string gguf = MINITE_SOURCE_DIR "/tests/golden/ggml_blocks.gguf";  ///< has no larger one
 };
 extern Files files;

@@ -1,7 +1,7 @@
 // Backward ops against central differences of their forward ops, element by element, in FP64.
 #include "formats/codecs.h"
 #include "gradcheck/differences.h"
-#include "model/network.h"
+#include "model/rope.h"
 #include "support/norms.h"
 
 namespace minite::gradcheck {

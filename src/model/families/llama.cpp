@@ -6,10 +6,9 @@
 
 namespace minite {
 namespace {
-constexpr std::array<FieldLimit, 7> kLimits = {{
+constexpr std::array<FieldLimit, 6> kLimits = {{
     {"attention_bias", "false", "biases in the attention projections are not implemented"},
     {"mlp_bias", "false", "biases in the MLP are not implemented"},
-    {"rope_scaling", "null", "scaled rotary embeddings are not implemented"},
     {"rope_interleaved", "false", "rotary embeddings turn pairs (i, i + head_dim / 2)"},
     {"hidden_act", "\"silu\"", "the gated MLP uses silu"},
     {"attention_dropout", "0.0", "dropout is not implemented"},

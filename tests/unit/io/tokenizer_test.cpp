@@ -138,7 +138,7 @@ TEST_F(TokenizerTest, other_tokenizers_are_refused_by_name) {
     change(changed);
     expect_error(code, parts, [&] { (void)load_tokenizer(write(changed.dump())); });
   };
-  refuse(ErrorCode::unsupported, {"model.type", "BPE"}, [](json& d) { d["model"]["type"] = "BPE"; });
+  refuse(ErrorCode::unsupported, {"model.type", "Unigram"}, [](json& d) { d["model"]["type"] = "Unigram"; });
   refuse(ErrorCode::unsupported, {"model.type", "null"}, [](json& d) { d.erase("model"); });
   refuse(ErrorCode::unsupported, {"model.type"}, [](json& d) { d["model"] = 3; });
   refuse(ErrorCode::unsupported, {"pre_tokenizer"}, [](json& d) { d["pre_tokenizer"] = nullptr; });

@@ -1,10 +1,12 @@
 // Hugging Face configurations of the Qwen3 families.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "minite/model.h"
 #include "model/families/table.h"
+#include "model/rope.h"
 #include "support/expect_error.h"
 
 namespace minite {
@@ -53,6 +55,12 @@ json published_llama() {
     "torch_dtype": "bfloat16", "use_cache": true, "vocab_size": 49152})");
 }
 
+struct Change {
+  const char* field;
+  json value;
+  ErrorCode code;
+};
+
 ModelConfig parse(const json& document) { return parse_model_config(document.dump(), "c.json"); }
 
 TEST(ModelConfig, PublishedFileIsRead) {
@@ -91,8 +99,75 @@ TEST(ModelConfig, PublishedLlamaIsRead) {
   document["mlp_bias"] = true;
   expect_error(ErrorCode::unsupported, {"mlp_bias=true", "only false"}, [&] { (void)parse(document); });
   document["mlp_bias"] = false;
-  document["rope_scaling"] = {{"rope_type", "llama3"}, {"factor", 8.0}};
-  expect_error(ErrorCode::unsupported, {"rope_scaling", "llama3"}, [&] { (void)parse(document); });
+  document["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 8.0}};
+  expect_error(ErrorCode::unsupported, {"rope_scaling", "yarn"}, [&] { (void)parse(document); });
+}
+
+/// As published with Llama 3.2 1B, and as newer versions of Transformers write it.
+TEST(ModelConfig, Llama3ScalingIsRead) {
+  const json scaling = {{"factor", 32.0},
+                        {"high_freq_factor", 4.0},
+                        {"low_freq_factor", 1.0},
+                        {"original_max_position_embeddings", 8192},
+                        {"rope_type", "llama3"}};
+  json document = published_llama();
+  document["max_position_embeddings"] = 131072;
+  document["rope_scaling"] = scaling;
+  const ModelConfig config = parse(document);
+  EXPECT_EQ(config.rope_scaling.factor, 32);
+  EXPECT_EQ(config.rope_scaling.original_max_position_embeddings, 8192);
+  EXPECT_EQ(to_json(parse_model_config(to_json(config), "again")), to_json(config));
+  document["rope_scaling"] = nullptr;
+  document["rope_parameters"] = scaling;
+  document["rope_parameters"]["rope_theta"] = 100000;
+  EXPECT_EQ(to_json(parse(document)), to_json(config));
+  const std::vector<Change> changes = {
+      {"factor", 0.5, ErrorCode::invalid_argument},
+      {"factor", "8", ErrorCode::invalid_argument},
+      {"low_freq_factor", 4.0, ErrorCode::invalid_argument},
+      {"high_freq_factor", nullptr, ErrorCode::invalid_argument},
+      {"original_max_position_embeddings", 1 << 20, ErrorCode::invalid_argument}};
+  for (const Change& change : changes) {
+    json broken = document;
+    broken["rope_parameters"][change.field] = change.value;
+    expect_error(change.code, {"c.json", change.field}, [&] { (void)parse(broken); });
+  }
+}
+
+/// Transformers' formula once more, by wavelengths.
+TEST(ModelConfig, Llama3ScalingStretchesLongWaves) {
+  const double theta = 5e5, pi = 3.14159265358979323846;
+  const int64_t half = 64;
+  const std::vector<double> factors = rope_factors(theta, half, {8, 1, 4, 8192});
+  int kept = 0, stretched = 0;
+  for (int64_t i = 0; i < half; ++i) {
+    const double frequency = std::pow(theta, -static_cast<double>(i) / 64), wave = 2 * pi / frequency;
+    const double smooth = (8192 / wave - 1) / 3;
+    const double wanted = wave < 2048   ? frequency
+                          : wave > 8192 ? frequency / 8
+                                        : (1 - smooth) * frequency / 8 + smooth * frequency;
+    EXPECT_NEAR(frequency / factors[i] / wanted, 1.0, 1e-12) << i;
+    kept += factors[i] == 1.0 ? 1 : 0;
+    stretched += factors[i] == 8.0 ? 1 : 0;
+  }
+  EXPECT_EQ(kept, 29);
+  EXPECT_EQ(stretched, 29);
+  EXPECT_EQ(rope_factors(theta, half, {}), std::vector<double>(64, 1.0));
+}
+
+TEST(ModelConfig, EveryTokenOfTheListEndsASequence) {
+  json document = published();
+  document["eos_token_id"] = {151645, 151643};
+  ModelConfig config = parse(document);
+  EXPECT_TRUE(config.ends_sequence(151645));
+  EXPECT_TRUE(config.ends_sequence(151643));
+  EXPECT_FALSE(config.ends_sequence(151644));
+  EXPECT_EQ(to_json(parse_model_config(to_json(config), "again")), to_json(config));
+  add_generation_config(R"({"eos_token_id": [151643, 7]})", "g.json", config);
+  EXPECT_EQ(config.stop_token_ids, (std::vector<int32_t>{151643, 7}));
+  add_generation_config(R"({"temperature": 1})", "g.json", config);
+  expect_error(ErrorCode::invalid_argument, {"g.json", "eos_token_id=\"x\""},
+               [&] { add_generation_config(R"({"eos_token_id": "x"})", "g.json", config); });
 }
 
 TEST(ModelConfig, LlamaHasNoNormsOnHeads) {
@@ -160,12 +235,6 @@ TEST(ModelConfig, UnknownFamiliesAreRefused) {
   expect_error(ErrorCode::unsupported, {"Qwen3ForCausalLM"}, [&] { (void)parse(document); });
   expect_error(ErrorCode::not_found, {"qwen4", "'qwen3'"}, [] { (void)model_family("qwen4"); });
 }
-
-struct Change {
-  const char* field;
-  json value;
-  ErrorCode code;
-};
 
 TEST(ModelConfig, RefusedValuesAreNamed) {
   const ErrorCode wrong = ErrorCode::invalid_argument;
