@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 job=${1:-build}
-packages='g++ cmake ninja-build ccache libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libgtest-dev python3'
+packages='g++ cmake ninja-build ccache libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libgtest-dev python3'
 case $job in
   build) ;;
   bench) packages="$packages libbenchmark-dev" ;;
@@ -24,6 +24,7 @@ present() {
     libyaml-cpp-dev) header yaml-cpp/yaml.h ;;
     nlohmann-json3-dev) header nlohmann/json.hpp ;;
     libcli11-dev) header CLI/CLI.hpp ;;
+    libpcre2-dev) header pcre2.h ;;
     libgtest-dev) header gtest/gtest.h ;;
     libbenchmark-dev) header benchmark/benchmark.h ;;
     *) command -v "$1" ;;
