@@ -98,16 +98,16 @@ ShardedFolder::ShardedFolder(const fs::path& target, const json& identity, std::
   for (const Shard& shard : shards_) done_.push_back(fs::exists(work_ / shard.file, ignored));
 }
 
-ShardedFolder::~ShardedFolder() {
-  if (lock_ >= 0) ::close(lock_);
+ShardedFolder::Lock::~Lock() {
+  if (descriptor >= 0) ::close(descriptor);
 }
 
 void ShardedFolder::claim(const json& identity) {
   create_folders(parent_of(target_));
   create_folders(work_);
-  lock_ = ::open(work_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_ < 0) fail_errno(errno, "open", work_);
-  require(::flock(lock_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK,
+  lock_.descriptor = ::open(work_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock_.descriptor < 0) fail_errno(errno, "open", work_);
+  require(::flock(lock_.descriptor, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK,
           "{} is being written by another process; wait for it or name another folder", work_.string());
   std::error_code ignored;
   if (fs::exists(work_ / kWorkName, ignored)) {

@@ -39,10 +39,6 @@ class ShardedFolder {
   /// it), io.
   ShardedFolder(const std::filesystem::path& target, const nlohmann::json& identity,
                 std::vector<ShardUnit> units, int64_t most_bytes, const Metadata& metadata = {});
-  ~ShardedFolder();
-  ShardedFolder(const ShardedFolder&) = delete;
-  ShardedFolder& operator=(const ShardedFolder&) = delete;
-
   /// Where other files of the folder go before commit().
   [[nodiscard]] const std::filesystem::path& path() const { return work_; }
   [[nodiscard]] const std::vector<Shard>& shards() const { return shards_; }
@@ -67,7 +63,14 @@ class ShardedFolder {
   std::vector<Shard> shards_;
   std::vector<bool> done_;
   Metadata metadata_;
-  int lock_ = -1;
+  /// A descriptor that holds the lock.
+  struct Lock {
+    int descriptor = -1;
+    Lock() = default;
+    ~Lock();
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+  } lock_;
 };
 
 }  // namespace minite::io
