@@ -7,6 +7,7 @@
 
 #include "core/fail.h"
 #include "formats/codecs.h"
+#include "formats/element_codes.h"
 #include "io/float_values.h"
 
 namespace minite::checkpoints {
@@ -44,6 +45,20 @@ constexpr std::array<float, 256> kPairSquares = [] {
   }
   return table;
 }();
+
+/// A NaN scale makes 16 weights NaN and with them every token: nothing to pass on.
+void refuse_nan_scales(const StoredModule& m) {
+  const Element encoding = format(m.layout->format).block_scale;
+  const int64_t blocks = m.rows == 0 ? 1 : std::max<int64_t>(1, m.scales->count() / m.rows);
+  for (size_t i = 0; i < m.scales->bytes.size(); ++i) {
+    if (!is_nan_scale(encoding, std::to_integer<uint8_t>(m.scales->bytes[i]))) continue;
+    const auto at = static_cast<int64_t>(i);
+    fail(ErrorCode::corrupt_data,
+         "{} has a NaN scale byte 0x{:02X} at row {}, block {}; the file is damaged or was calibrated on "
+         "NaN: make it again",
+         m.tensor(m.layout->scales), std::to_integer<int>(m.scales->bytes[i]), at / blocks, at % blocks);
+  }
+}
 
 /// Rows of a member's segment `s`.
 struct BlockRange {
@@ -129,6 +144,7 @@ void UnitMaker::quantize(const ConvertUnit& unit, const TensorSink& sink) {
 void UnitMaker::transfer(const Member& member, const TensorSink& sink) const {
   const Layout& layout = *plan_->layout;
   const StoredModule& m = *member.stored;
+  refuse_nan_scales(m);
   for_pieces(m.codes->bytes,
              [&](std::span<const std::byte> piece) { sink(member.name + std::string(layout.codes), piece); });
   const std::string scales = member.name + std::string(layout.scales);
@@ -152,6 +168,7 @@ void UnitMaker::transfer(const Member& member, const TensorSink& sink) const {
 
 void UnitMaker::decode(const Member& member, const TensorSink& sink) const {
   const StoredModule& m = *member.stored;
+  refuse_nan_scales(m);
   const int64_t rows_at_once =
       std::max<int64_t>(1, static_cast<int64_t>(kPiece) / std::max<int64_t>(1, 2 * m.cols));
   Buffer memory(std::min(rows_at_once, m.rows) * m.cols * 2);
