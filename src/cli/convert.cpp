@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "checkpoints/gguf_export.h"
 #include "checkpoints/verify.h"
 #include "cli/byte_size.h"
 #include "cli/op_runner.h"
@@ -32,7 +33,7 @@ struct Args {
   std::string source, target, to, recipe, format, convention, activations, fused = "refuse", input_amax,
                                                                            shard_size = "5GB";
   std::vector<std::string> ignore;
-  bool verify = false;
+  bool verify = false, no_tokenizer = false;
   RunnerOptions runner;
   ReportStyle style = ReportStyle::text;
 };
@@ -67,8 +68,11 @@ QuantSpec weight_spec(const Args& args, Container to) {
   spec.outer = row.outer_scale ? OuterScale::tensor : OuterScale::none;
   if (!args.convention.empty()) {
     spec.convention = parse_convention(args.convention);
-  } else if (const auto* layout = checkpoints::find_layout(to, spec.format, spec.outer)) {
-    spec.convention = layout->convention;
+  } else {
+    // A GGUF file holds what ModelOpt makes, in another order.
+    const Container maker = to == Container::gguf ? Container::modelopt : to;
+    const auto* layout = checkpoints::find_layout(maker, spec.format, spec.outer);
+    if (layout != nullptr) spec.convention = layout->convention;
   }
   spec.validate();
   return spec;
@@ -199,12 +203,21 @@ int run(const Args& args) {
   if (io::begins_as_gguf(args.source))
     fail(ErrorCode::unsupported,
          "{} is a GGUF file, which convert does not read yet; name a Hugging Face folder", args.source);
+  require(options.to != Container::gguf || !args.verify,
+          "--verify compares two folders, not one with a GGUF file");
   OpRunner runner(args.runner);
   ConvertReport report;
   {
     ProgressBar bar("converting");
-    report = checkpoints::convert(runner.context(), args.source, args.target, options,
-                                  [&](int64_t done, int64_t total) { bar.show(done, total); });
+    const auto show = [&](int64_t done, int64_t total) { bar.show(done, total); };
+    if (options.to == Container::gguf) {
+      report = checkpoints::export_gguf(
+          runner.context(), args.source, args.target, options,
+          args.no_tokenizer ? checkpoints::TokenizerPart::left_out : checkpoints::TokenizerPart::required,
+          show);
+    } else {
+      report = checkpoints::convert(runner.context(), args.source, args.target, options, show);
+    }
   }
   std::unique_ptr<Verification> verification;
   if (args.verify) {
@@ -236,7 +249,7 @@ std::function<int()> add_convert(CLI::App& app) {
   app.add_option("-o,--output", args->target, "the folder to be made; it must not exist")->required();
   app.add_option("--to", args->to, container_help())->required();
   app.add_option("--recipe", args->recipe, "quantize weights as this recipe does: a sampler's bytes");
-  app.add_option("--format", args->format, "of weights: nvfp4 (default), mxfp8, mxfp4");
+  app.add_option("--format", args->format, "of weights: nvfp4 (default), mxfp8, mxfp4; bf16 for a GGUF file");
   app.add_option("--convention", args->convention,
                  "whose arithmetic, of `minite formats --conventions` (default: that of --to)");
   app.add_option("--activations", args->activations,
@@ -249,6 +262,7 @@ std::function<int()> add_convert(CLI::App& app) {
                  "fused modules with unequal outer scales: refuse, rescale (block scales), keep")
       ->capture_default_str();
   app.add_option("--shard-size", args->shard_size, "largest shard, e.g. 500MB, 2GiB")->capture_default_str();
+  app.add_flag("--no-tokenizer", args->no_tokenizer, "write a GGUF file without a tokenizer");
   app.add_flag("--verify", args->verify, "decode both sides and say how far they are apart");
   add_runner_options(app, args->runner);
   add_json_flag(app, args->style);
