@@ -2,15 +2,19 @@
 // wrong with it.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "checkpoints/folder_check.h"
 #include "cli/inspect_gguf.h"
 #include "cli/output.h"
 #include "cli/quantized_groups.h"
 #include "cli/verb.h"
 #include "core/utf8.h"
 #include "io/gguf.h"
+#include "minite/error.h"
 
 namespace minite::cli {
 namespace {
@@ -41,6 +45,22 @@ struct Inspection {
   std::map<std::string, Total> by_dtype;
 };
 
+/// Faults of a quantized folder as a whole, where nothing is said of the tensor already. A container that
+/// cannot be read has its fault in the list.
+void add_folder_faults(const std::string& path, Inspection& result) {
+  try {
+    for (checkpoints::Fault& fault : checkpoints::check_folder(path)) {
+      const bool known = std::ranges::any_of(result.faults, [&](const Fault& other) {
+        return !fault.tensor.empty() && other.tensor == fault.tensor;
+      });
+      if (!known) result.faults.push_back({fault.file, fault.tensor, fault.what});
+    }
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::corrupt_data) throw;
+    if (result.faults.empty()) result.faults.push_back({"", "", error.what()});
+  }
+}
+
 Inspection inspect(const Args& args) {
   Inspection result;
   result.set = open_tensors(args.path, args.check ? Damage::listed : Damage::thrown);
@@ -53,6 +73,7 @@ Inspection inspect(const Args& args) {
       result.by_dtype[std::string(io::stored_type(entry.info.type).name)].add(entry.info);
     }
   }
+  if (args.check && std::filesystem::is_directory(args.path)) add_folder_faults(args.path, result);
   return result;
 }
 

@@ -26,6 +26,8 @@ constexpr std::array kVerbs = {
     Verb{"matmul", "one product of a linear layer under a recipe, in FP32", add_matmul},
     Verb{"sweep", "compare every format on a file's tensors or on synthetic data", add_sweep},
     Verb{"inspect", "list the tensors of a file or a folder, and what is wrong with them", add_inspect},
+    Verb{"convert", "make a checkpoint for another loader: quantize, decode or rename", add_convert},
+    Verb{"synth", "make a checkpoint with the shapes of a known model and made-up weights", add_synth},
     Verb{"metrics", "list what a training step reports", add_metrics},
     Verb{"tasks", "list and make verifiable problems", add_tasks},
     Verb{"sft", "train a model by supervised learning", add_sft},

@@ -15,6 +15,7 @@ using AddVerb = std::function<int()> (*)(CLI::App& app);
 std::function<int()> add_bench(CLI::App& app);
 std::function<int()> add_capture(CLI::App& app);
 std::function<int()> add_compare(CLI::App& app);
+std::function<int()> add_convert(CLI::App& app);
 std::function<int()> add_describe(CLI::App& app);
 std::function<int()> add_doctor(CLI::App& app);
 std::function<int()> add_eval(CLI::App& app);
@@ -34,6 +35,7 @@ std::function<int()> add_rl(CLI::App& app);
 std::function<int()> add_sft(CLI::App& app);
 std::function<int()> add_stats(CLI::App& app);
 std::function<int()> add_sweep(CLI::App& app);
+std::function<int()> add_synth(CLI::App& app);
 std::function<int()> add_tasks(CLI::App& app);
 std::function<int()> add_tokenize(CLI::App& app);
 

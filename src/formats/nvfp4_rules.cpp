@@ -175,11 +175,11 @@ float ggml_decode(uint8_t d, float, const PeerContext&) { return peer::decode_ue
 using C = Convention;
 constexpr std::array<Nvfp4Rule, 10> kRules = {{
     {C::modelopt, multiplier_outer, modelopt_scale, scale_times_multiplier, quotient_nan7, decode_multiplier,
-     nullptr, true},
+     nullptr, true, 7},
     {C::compressed_tensors, ct_outer, ct_scale, scale_over_reciprocal, quotient_nan0, decode_reciprocal,
-     nullptr, true},
+     nullptr, true, 0},
     {C::compressed_tensors_f32, ct_f32_outer, ct_f32_scale, scale_over_reciprocal, quotient_nan0,
-     decode_reciprocal, nullptr, true},
+     decode_reciprocal, nullptr, true, 0},
     {C::torchao, multiplier_outer, torchao_scale, torchao_factor, product_of_bits, decode_multiplier, nullptr,
      true},
     {C::torchao_1level, no_outer, torchao_1level_scale, torchao_factor, product_of_bits, decode_block,

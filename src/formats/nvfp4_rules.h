@@ -37,6 +37,8 @@ struct Nvfp4Rule {
   /// What an element counts as while candidates of 4over6 are compared; nullptr without a search.
   float (*candidate)(float x, float factor);
   bool nan_counts;  ///< whether a NaN makes its block's amax NaN
+  /// Where `code` is E2M1 of the quotient x / factor, which has vector bodies: the code of NaN. Else -1.
+  int quotient_nan = -1;
 };
 
 /// The rule of `id`, which must be a convention of NVFP4 other than te.

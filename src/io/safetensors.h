@@ -136,6 +136,9 @@ class SafetensorsWriter {
   /// Writes the tensor `name`. Errors: internal when it was not announced or was put before; invalid_argument
   /// when the size is not that of its shape; io.
   void put(const std::string& name, std::span<const std::byte> bytes);
+  /// Writes the next bytes of the tensor `name`, so that a large one need not be in memory. Errors: as put(),
+  /// invalid_argument when there are more bytes than its shape has.
+  void put_next(const std::string& name, std::span<const std::byte> bytes);
   /// Makes the file appear. Error: internal when a tensor was not put.
   void commit();
 
@@ -144,6 +147,7 @@ class SafetensorsWriter {
     TensorShape shape;
     uint64_t begin = 0;
     int64_t bytes = 0;
+    int64_t written = 0;
     bool done = false;
   };
   std::map<std::string, Place> places_;

@@ -77,7 +77,7 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
   const std::string header = header_text(slots, metadata);
   uint64_t at = 8 + header.size();
   for (const Slot& slot : slots) {
-    places_[*slot.name] = {*slot.shape, at, slot.bytes, false};
+    places_[*slot.name] = {*slot.shape, at, slot.bytes, 0, false};
     at += static_cast<uint64_t>(slot.bytes);
   }
   file_.write_at(0, length_bytes(header.size()) + header);
@@ -85,14 +85,27 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path,
 
 void SafetensorsWriter::put(const std::string& name, std::span<const std::byte> bytes) {
   const auto it = places_.find(name);
-  if (it == places_.end() || it->second.done)
+  if (it == places_.end() || it->second.done || it->second.written > 0)
     fail(ErrorCode::internal, "tensor \"{}\" was not announced, or was put twice", printable(name));
-  Place& place = it->second;
+  const Place& place = it->second;
   require(static_cast<int64_t>(bytes.size()) == place.bytes,
           "tensor \"{}\" has {} bytes for {} [{}], which needs {}", printable(name), bytes.size(),
           stored_type(place.shape.type).name, fmt::join(place.shape.shape, ", "), place.bytes);
-  file_.write_at(place.begin, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  place.done = true;
+  put_next(name, bytes);
+}
+
+void SafetensorsWriter::put_next(const std::string& name, std::span<const std::byte> bytes) {
+  const auto it = places_.find(name);
+  if (it == places_.end() || it->second.done)
+    fail(ErrorCode::internal, "tensor \"{}\" was not announced, or was put twice", printable(name));
+  Place& place = it->second;
+  const auto count = static_cast<int64_t>(bytes.size());
+  require(count <= place.bytes - place.written, "tensor \"{}\": {} bytes more than its {}", printable(name),
+          count - (place.bytes - place.written), place.bytes);
+  file_.write_at(place.begin + static_cast<uint64_t>(place.written),
+                 {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  place.written += count;
+  place.done = place.written == place.bytes;
 }
 
 void SafetensorsWriter::commit() {

@@ -83,8 +83,9 @@ std::string test_sources() {
   return all;
 }
 
-TEST(Docs, SlipsNameTestsThatExist) {
-  const std::string page = slurp(fs::path(MINITE_SOURCE_DIR) / "docs/slips.md"), sources = test_sources();
+/// Expects every `Suite.Test` of a page to be a test; returns their number.
+int64_t expect_tests_of(const char* path) {
+  const std::string page = slurp(fs::path(MINITE_SOURCE_DIR) / path), sources = test_sources();
   const std::regex name("`([A-Z][A-Za-z0-9]*)\\.([A-Z][A-Za-z0-9]*)`");
   int64_t count = 0;
   for (auto it = std::sregex_iterator(page.begin(), page.end(), name); it != std::sregex_iterator(); ++it) {
@@ -92,8 +93,12 @@ TEST(Docs, SlipsNameTestsThatExist) {
     EXPECT_NE(sources.find("(" + suite + ", " + test + ")"), std::string::npos) << suite << "." << test;
     ++count;
   }
-  EXPECT_GT(count, 40);
+  return count;
 }
+
+TEST(Docs, SlipsNameTestsThatExist) { EXPECT_GT(expect_tests_of("docs/slips.md"), 40); }
+
+TEST(Docs, ReportsOnCheckpointsNameTestsThatExist) { EXPECT_GT(expect_tests_of("docs/checkpoints.md"), 25); }
 
 TEST(Docs, ExampleRuleFilesFitAModel) {
   ModelConfig config;

@@ -22,6 +22,42 @@ void quantize_rows(const QuantizeArgs& args, const Exec& exec, const Nvfp4Outer&
   });
 }
 
+/// Whether rows of a spec take quantize_quotient_row().
+bool by_quotient(const QuantizeArgs& args) {
+  const QuantSpec& spec = args.out.spec;
+  return spec.format == FormatId::nvfp4 && args.along == Orientation::rows &&
+         spec.blocks == BlockShape::row &&
+         (spec.search == ScaleSearch::amax || spec.search == ScaleSearch::amax4) &&
+         spec.outer != OuterScale::row && spec.rotation == Rotation::none &&
+         nvfp4_rule(spec.convention).quotient_nan >= 0;
+}
+
+/// A row under a rule whose codes are E2M1(x / factor): amaxes and codes in lanes, a block's scale and factor
+/// by the rule itself.
+template <class T>
+void quantize_quotient_row(const T* x, int64_t r, const QTensor& out, const Nvfp4Rule& rule,
+                           const PeerOuter& outer, const PeerContext& context) {
+  constexpr int64_t kGroup = 16 * 16;
+  const vi nan(static_cast<uint32_t>(rule.quotient_nan));
+  uint8_t* codes = out.codes + r * out.code_stride();
+  uint8_t* scales = out.block_scales + r * out.scale_stride();
+  for (int64_t begin = 0; begin < out.cols; begin += kGroup) {
+    const int64_t n = min64(kGroup, out.cols - begin), blocks = ceil_div(n, 16);
+    alignas(64) float amax[kLanes], factor[kLanes];
+    store(amax, from_bits(block_amaxes<16>(x + begin, n)));
+    for (int64_t b = 0; b < blocks; ++b) {
+      scales[begin / 16 + b] = rule.scale(amax[b], outer, context, 1.0f);
+      factor[b] = rule.factor(scales[begin / 16 + b], outer);
+    }
+    for_lanes(n, [&](int64_t i, int64_t lanes) {
+      const vf y = load_n(x + begin + i, lanes) / vf(factor[i / 16]);
+      const uint64_t bytes = pack_nibbles(select(is_nan(y), nan, e2m1_low_bits(y) & vi(15u)));
+      std::memcpy(codes + (begin + i) / 2, &bytes, static_cast<size_t>((lanes + 1) / 2));
+    });
+    if (n % 2 != 0) codes[(begin + n) / 2] &= 0x0Fu;  // the half of a byte that no element has
+  }
+}
+
 /// Rules without a vector body: the reference's rows, spread over the threads.
 template <class T>
 void quantize_scalar_rows(const QuantizeArgs& args, const Exec& exec) {
@@ -29,6 +65,16 @@ void quantize_scalar_rows(const QuantizeArgs& args, const Exec& exec) {
   const bool shares = ref::shares_outer(out.spec);
   const PeerOuter shared =
       shares ? ref::store_outer(args, 0, shared_amax<T>(args.x, out.spec, exec)) : PeerOuter{};
+  if (by_quotient(args)) {
+    const PeerContext context =
+        peer_context(out.spec, args.x.dtype == DType::bf16 ? DType::bf16 : args.stored);
+    for_rows(exec, out.rows, out.cols, [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r)
+        quantize_quotient_row(args.x.row<const T>(r), r, out, nvfp4_rule(out.spec.convention), shared,
+                              context);
+    });
+    return;
+  }
   for_rows(exec, out.rows, out.cols,
            [&](int64_t begin, int64_t end) { ref::quantize_rows(args, shared, begin, end); });
 }
