@@ -198,18 +198,29 @@ __device__ void put_tile(float* to, const float (&d)[kSums], int first) {
   }
 }
 
+/// Scales and bias of eight weight rows, columns of y.
+struct RowFactors {
+  float scale[8], bias[8];
+  __device__ RowFactors(const DeviceEpilogue& epilogue, int rows, int n) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const bool inside = n + i < rows;
+      scale[i] = epilogue.b == nullptr || !inside ? 1.0f : epilogue.b[(n + i) * epilogue.b_step];
+      bias[i] = epilogue.bias == nullptr || !inside ? 0.0f : epilogue.bias[n + i];
+    }
+  }
+};
+
 /// Eight sums of one token, rows n .. n + 7, on their way to y.
 __device__ inline void finish_rows(const DeviceEpilogue& epilogue, const PackedShape& shape, int token, int n,
-                                   float (&y)[8]) {
+                                   const RowFactors& factors, float (&y)[8]) {
   const int count = min(8, shape.rows - n);
   if (token >= shape.tokens || count <= 0) return;
   const float row = epilogue.a == nullptr ? 1.0f : epilogue.a[token * epilogue.a_step];
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
-    if (i >= count) break;
-    const float column = epilogue.b == nullptr ? 1.0f : epilogue.b[(n + i) * epilogue.b_step];
-    y[i] = scaled(epilogue, y[i], row, column);
-    if (epilogue.bias != nullptr) y[i] = y[i] + epilogue.bias[n + i];
+    y[i] = scaled(epilogue, y[i], row, factors.scale[i]);
+    if (epilogue.bias != nullptr) y[i] = y[i] + factors.bias[i];
   }
   store_columns(epilogue, token, n, count, y);
 }
@@ -221,7 +232,8 @@ template <int kTokens, int kSums>
 __device__ void write_tile(const float (&d)[kSums], const DeviceEpilogue& epilogue, const PackedShape& shape,
                            float* out, int token0, int row0) {
   using L = PackedLayout<kTokens, false>;
-  const int thread = static_cast<int>(threadIdx.x) - 128;
+  const int thread = static_cast<int>(threadIdx.x) - 128, c = thread % (kWeightRows / 8) * 8;
+  const RowFactors factors(epilogue, shape.rows, row0 + c);
 #pragma unroll
   for (int first = 0; first < kTokens; first += L::kSlice) {
     consumers_together();
@@ -229,12 +241,12 @@ __device__ void write_tile(const float (&d)[kSums], const DeviceEpilogue& epilog
     consumers_together();
 #pragma unroll
     for (int piece = 0; piece < L::kSlice * kWeightRows / 8 / 256; ++piece) {
-      const int i = thread + piece * 256, token = i / (kWeightRows / 8), c = i % (kWeightRows / 8) * 8;
+      const int token = (thread + piece * 256) / (kWeightRows / 8);
       float y[8];
 #pragma unroll
       for (int j = 0; j < 8; j += 4)
         *reinterpret_cast<float4*>(y + j) = *reinterpret_cast<const float4*>(out + token * kSumPitch + c + j);
-      finish_rows(epilogue, shape, token0 + first + token, row0 + c, y);
+      finish_rows(epilogue, shape, token0 + first + token, row0 + c, factors, y);
     }
   }
 }
@@ -270,7 +282,7 @@ __device__ void write_chunks(const float* sums, const DeviceEpilogue& epilogue, 
 #pragma unroll
       for (int j = 0; j < 8; ++j) y[j] = chunk == 0 ? part[j] : y[j] + part[j];
     }
-    finish_rows(epilogue, shape, token0 + token, row0 + c, y);
+    finish_rows(epilogue, shape, token0 + token, row0 + c, RowFactors(epilogue, shape.rows, row0 + c), y);
   }
 }
 
