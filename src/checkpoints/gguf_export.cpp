@@ -48,7 +48,8 @@ constexpr std::array<ModelValue, 10> kIntegers = {
 constexpr int64_t kMostlyBf16 = 32, kMostlyNvfp4 = 26;  // ggml.h, enum of file types
 
 const GgufFamily& family_of(const json& config, const std::string& where) {
-  const std::string type = config.is_object() ? config.value("model_type", "") : "";
+  const bool named = config.is_object() && config.contains("model_type") && config["model_type"].is_string();
+  const std::string type = named ? config["model_type"].get<std::string>() : "";
   std::vector<std::string_view> known;
   for (const GgufFamily& row : kFamilies) {
     if (row.model_type == type) return row;
@@ -77,8 +78,10 @@ int64_t head_size(const json& config, const std::string& where) {
 double rope_theta(const json& config) {
   if (config.contains("rope_theta") && config["rope_theta"].is_number())
     return config["rope_theta"].get<double>();
-  const json parameters = config.value("rope_parameters", json::object());
-  return parameters.is_object() ? parameters.value("rope_theta", 10000.0) : 10000.0;
+  const json parameters = config.contains("rope_parameters") ? config["rope_parameters"] : json();
+  const bool named =
+      parameters.is_object() && parameters.contains("rope_theta") && parameters["rope_theta"].is_number();
+  return named ? parameters["rope_theta"].get<double>() : 10000.0;
 }
 
 void put_model(const GgufFamily& family, const json& config, const std::string& where, bool quantized,

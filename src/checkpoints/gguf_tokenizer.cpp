@@ -58,7 +58,7 @@ Tokens read_tokens(const std::string& file, const json& document, int64_t vocab_
           !added.contains("id"))
         refuse(file, "an added token has no id or no content");
       tokens.put(file, added["content"].get<std::string>(), added["id"],
-                 added.value("special", false) ? kControl : kUserDefined);
+                 added.contains("special") && added["special"] == true ? kControl : kUserDefined);
     }
   }
   for (size_t i = 0; i < tokens.texts.size(); ++i) {
@@ -119,8 +119,9 @@ void put_gguf_tokenizer(const fs::path& folder, const json& config, io::GgufValu
   if (!fs::exists(file, ignored)) refuse(file, "is missing, and a GGUF file holds its tokenizer");
   const json document = io::read_json_file(file);
   const json model = document.is_object() && document.contains("model") ? document["model"] : json();
-  const bool bpe = model.is_object() && model.value("type", "") == "BPE" && model.contains("vocab") &&
-                   model["vocab"].is_object() && model.contains("merges") && model["merges"].is_array();
+  const bool bpe = model.is_object() && model.contains("type") && model["type"] == "BPE" &&
+                   model.contains("vocab") && model["vocab"].is_object() && model.contains("merges") &&
+                   model["merges"].is_array();
   const bool byte_level = document.is_object() && document.dump().find("\"ByteLevel\"") != std::string::npos;
   if (!bpe || !byte_level) refuse(file, "is no byte-level BPE, the only kind that is written here");
   const std::string_view pre = pre_tokenizer_of(file, document);

@@ -166,9 +166,10 @@ ordered_json kv_scheme(const QuantClaim& claim) {
   return claim.kv_cache;
 }
 ordered_json kv_algo(const QuantClaim& claim) {
-  if (claim.kv_cache.is_object() && claim.kv_cache.value("num_bits", 0) == 8 &&
-      claim.kv_cache.value("type", "") == "float")
-    return "FP8";
+  const auto is = [&](const char* key, const json& value) {
+    return claim.kv_cache.contains(key) && claim.kv_cache[key] == value;
+  };
+  if (claim.kv_cache.is_object() && is("num_bits", 8) && is("type", "float")) return "FP8";
   return claim.kv_cache;
 }
 

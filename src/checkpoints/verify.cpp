@@ -39,6 +39,7 @@ class Rows {
     part.bytes =
         dense_->bytes.subspan(static_cast<size_t>(begin * cols * size), static_cast<size_t>(y.size() * size));
     const io::FloatValues values = io::load_floats(part);
+    io::drop_mapped(part.bytes);
     for (int64_t i = 0; i < y.size(); ++i)
       y.as<float>()[i] = values.dtype == DType::bf16
                              ? static_cast<float>(reinterpret_cast<const bf16*>(values.memory.data())[i])

@@ -186,5 +186,22 @@ TEST(ConvertVerb, GgufFileIsSound) {
   EXPECT_TRUE(holds(check.out, "blk.1.ffn_down_exps.weight"));
 }
 
+/// The readers of the Python packages safetensors and gguf agree about names and shapes.
+TEST(ConvertVerb, PythonPackagesReadIt) {
+  constexpr int kMissing = 77;
+  const TempFolder folder;
+  synth(folder / "src", "llama-tiny");
+  converted(folder / "src", folder / "q", {"modelopt"});
+  converted(folder / "q", folder / "q.gguf", {"gguf", "--no-tokenizer"});
+  const std::string line = "python3 " +
+                           test_support::quoted(MINITE_SOURCE_DIR "/tests/e2e/read_checkpoints.py") + " " +
+                           test_support::quoted(folder.path().string());
+  const int status = std::system(line.c_str());
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kMissing)
+    GTEST_SKIP() << "the Python packages numpy, safetensors and gguf are not installed";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 }  // namespace
 }  // namespace minite

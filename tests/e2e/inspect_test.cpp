@@ -320,11 +320,11 @@ TEST(InspectVerb, FoldersAndShards) {
   };
   index();
   spill(folder / "config.json",
-        R"({"quantization_config": {"quant_method": "modelopt", "quant_algo": "NVFP4"}})");
+        R"({"quantization_config": {"quant_method": "modelopt", "quant_algo": "W4A16_NVFP4"}})");
   EXPECT_EQ(faults_of(folder.path()), Words{});
   const json document = json::parse(run_minite({"inspect", folder.path().string(), "--json"}).out);
   EXPECT_EQ(document["kind"], "sharded folder");
-  EXPECT_EQ(document["configured_as"], "modelopt NVFP4");
+  EXPECT_EQ(document["configured_as"], "modelopt W4A16_NVFP4");
   EXPECT_EQ(document["quantized"].size(), 1u);
 
   map["l.bias"] = a;

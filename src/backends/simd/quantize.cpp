@@ -95,6 +95,12 @@ void quantize_typed(const QuantizeArgs& args, const Exec& exec) {
   });
 }
 
+/// Whether dequantize_row() decodes a spec: NVFP4 of every convention, since each multiplies codes with one
+/// number a block; else what products read.
+bool decodes_in_lanes(const QuantSpec& spec) {
+  return in_lanes(spec) || spec.format == FormatId::nvfp4 || operand_in_lanes(spec);
+}
+
 /// Row r decoded in the convention's order.
 template <class T>
 MINITE_INLINE void dequantize_row(const QTensor& q, int64_t r, T* y) {
@@ -107,6 +113,13 @@ MINITE_INLINE void dequantize_row(const QTensor& q, int64_t r, T* y) {
     alignas(64) float out[kGroup], d[kLanes];
     if (q.spec.format != FormatId::nvfp4) {
       decode_row(q, r, c, c + n, out);
+    } else if (ref::by_rule(q.spec)) {
+      const Nvfp4Rule& rule = nvfp4_rule(q.spec.convention);
+      const PeerContext context = peer_context(q.spec, DType::f32);
+      const float stored = q.stored_global(r);
+      for (int64_t b = 0; b < ceil_div(n, 16); ++b) d[b] = rule.decode(scales[c / 16 + b], stored, context);
+      decode_nvfp4(
+          codes, c, c + n, [&](int64_t b) { return d[b - c / 16]; }, out);
     } else {
       vf scale = decode_e4m3(load_u8(scales + c / 16, ceil_div(n, 16)));
       if (amax != nullptr) scale = scale * vf(*amax) * vf(1.0f / ref::nvfp4_range(q.spec));
@@ -132,7 +145,7 @@ void quantize(const QuantizeArgs& args, const Exec& exec) {
 void dequantize(const DequantizeArgs& args, const Exec& exec) {
   with_type("dequantize", args.y.dtype, [&](auto tag) {
     for_rows(exec, args.q.rows, args.q.cols, [&](int64_t begin, int64_t end) {
-      if (!in_lanes(args.q.spec) || args.multiplier == Multiplier::block)
+      if (!decodes_in_lanes(args.q.spec) || args.multiplier == Multiplier::block)
         return ref::dequantize_rows(args, begin, end);
       for (int64_t r = begin; r < end; ++r) dequantize_row(args.q, r, args.y.row<decltype(tag)>(r));
     });

@@ -413,5 +413,31 @@ TEST(Reports, AlgorithmsThatLookAlikeAreRefusedByName) {
   EXPECT_TRUE(holds(error.what(), "W4A8_NVFP4_FP8"));
 }
 
+/// Wrong types everywhere in a configuration are errors of this project, with the place.
+TEST(Reports, HostileConfigurationsAreNamed) {
+  const HandFolder sound = quantized_folder(kCompressed);
+  for (const char* path :
+       {"/quantization_config", "/quantization_config/quant_method", "/quantization_config/ignore",
+        "/quantization_config/config_groups", "/quantization_config/config_groups/group_0",
+        "/quantization_config/config_groups/group_0/weights",
+        "/quantization_config/config_groups/group_0/weights/num_bits",
+        "/quantization_config/config_groups/group_0/targets"}) {
+    for (const json& value :
+         {json(7), json("x"), json::array({1, 2}), json::object({{"a", 1}}), json(-1e300)}) {
+      HandFolder q = sound;
+      q.config[json::json_pointer(path)] = value;
+      const TempFolder folder;
+      q.write(folder / "q");
+      try {
+        (void)open_quantized(folder / "q", OnFault::thrown);
+      } catch (const Error&) {
+        continue;  // any other exception ends the test
+      }
+      EXPECT_TRUE(std::string_view(path).ends_with("ignore") || std::string_view(path).ends_with("targets"))
+          << path << value;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace minite::checkpoints
