@@ -110,8 +110,8 @@ void Regex::cut(std::string_view text, RegexMemory& memory, std::vector<std::str
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   size_t done = 0;  // text before it is cut
   while (done < text.size()) {
-    const int count = pcre2_match(code, subject, text.size(), done, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY,
-                                  data, memory.state_->context.get());
+    const int count = pcre2_match(code, subject, text.size(), done, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, data,
+                                  memory.state_->context.get());
     if (count == PCRE2_ERROR_NOMATCH) break;
     if (count < 0)
       fail(ErrorCode::resource, "cutting a text of {} bytes: {} at byte {}", text.size(), message_of(count),
