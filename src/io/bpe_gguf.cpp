@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kModel = "tokenizer.ggml.model";
+constexpr const char *kModel = "tokenizer.ggml.model", *kTemplate = "tokenizer.chat_template";
 
 /// tokenizer.ggml.token_type.
 enum class Kind : int64_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
@@ -72,6 +72,10 @@ void read_tokens(const GgufFile& file, BpeParts& parts) {
     if (kind < Kind::normal || kind > Kind::unused) {
       fail(ErrorCode::unsupported, "{}: token {} has type {}, which a byte-level vocabulary has not",
            file.path().string(), id, kinds[id]);
+    }
+    if (first_invalid_utf8(texts[id])) {
+      fail(ErrorCode::corrupt_data, "{}: token {}, '{}', is not UTF-8", file.path().string(), id,
+           printable(texts[id]));
     }
     const bool added = kind == Kind::control || kind == Kind::user_defined;
     if (added && texts[id].empty())
@@ -145,7 +149,9 @@ BpeParts bpe_from_gguf(const GgufFile& file) {
       {"decoder", byte_level(true)},
       {"model", {{"type", "BPE"}, {"ignore_merges", row.ignore_merges}}}};
   read_pipeline(parts.pipeline, name, parts);
-  if (file.has("tokenizer.chat_template")) parts.chat_template = file.text("tokenizer.chat_template");
+  if (file.has(kTemplate)) parts.chat_template = file.text(kTemplate);
+  if (first_invalid_utf8(parts.chat_template))
+    fail(ErrorCode::corrupt_data, "{}: {} is not UTF-8", name, kTemplate);
   return parts;
 }
 

@@ -28,11 +28,12 @@ PreTokenizer::PreTokenizer(const std::vector<std::string_view>& patterns) {
 }
 
 std::vector<std::string_view> PreTokenizer::cut(std::string_view text) const {
+  RegexMemory memory;
   std::vector<std::string_view> pieces, next;
   if (!text.empty()) pieces.push_back(text);
   for (const Regex& step : steps_) {
     next.clear();
-    for (const std::string_view piece : pieces) step.cut(piece, next);
+    for (const std::string_view piece : pieces) step.cut(piece, memory, next);
     pieces.swap(next);
   }
   return pieces;

@@ -14,7 +14,7 @@ namespace {
 // A match of these patterns needs steps in proportion to its length; the limits stop a pattern that
 // backtracks without end.
 constexpr uint32_t kMatchLimit = 100'000'000, kDepthLimit = 1'000'000, kHeapLimitKib = 256 * 1024;
-constexpr size_t kJitStack = size_t{1} << 20;
+constexpr size_t kFirstJitStack = size_t{32} << 10, kJitStack = size_t{1} << 20;
 
 // Unicode's White_Space, for the inside of a bracket.
 constexpr std::string_view kSpace =
@@ -69,6 +69,21 @@ struct Free {
 
 }  // namespace
 
+struct RegexMemory::State {
+  std::unique_ptr<pcre2_match_data, Free> data{needed(pcre2_match_data_create(1, nullptr))};
+  std::unique_ptr<pcre2_match_context, Free> context{needed(pcre2_match_context_create(nullptr))};
+  std::unique_ptr<pcre2_jit_stack, Free> stack{pcre2_jit_stack_create(kFirstJitStack, kJitStack, nullptr)};
+};
+
+RegexMemory::RegexMemory() : state_(std::make_unique<State>()) {
+  pcre2_match_context* context = state_->context.get();
+  pcre2_set_match_limit(context, kMatchLimit);
+  pcre2_set_depth_limit(context, kDepthLimit);
+  pcre2_set_heap_limit(context, kHeapLimitKib);
+  if (state_->stack) pcre2_jit_stack_assign(context, nullptr, state_->stack.get());
+}
+RegexMemory::~RegexMemory() = default;
+
 struct Regex::Compiled {
   std::unique_ptr<pcre2_code, Free> code;
 };
@@ -89,26 +104,19 @@ Regex::~Regex() = default;
 Regex::Regex(Regex&&) noexcept = default;
 Regex& Regex::operator=(Regex&&) noexcept = default;
 
-void Regex::cut(std::string_view text, std::vector<std::string_view>& pieces) const {
+void Regex::cut(std::string_view text, RegexMemory& memory, std::vector<std::string_view>& pieces) const {
   const pcre2_code* code = compiled_->code.get();
-  const std::unique_ptr<pcre2_match_data, Free> data(
-      needed(pcre2_match_data_create_from_pattern(code, nullptr)));
-  const std::unique_ptr<pcre2_match_context, Free> context(needed(pcre2_match_context_create(nullptr)));
-  pcre2_set_match_limit(context.get(), kMatchLimit);
-  pcre2_set_depth_limit(context.get(), kDepthLimit);
-  pcre2_set_heap_limit(context.get(), kHeapLimitKib);
-  const std::unique_ptr<pcre2_jit_stack, Free> stack(pcre2_jit_stack_create(32 * 1024, kJitStack, nullptr));
-  if (stack) pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
+  pcre2_match_data* data = memory.state_->data.get();
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
   size_t done = 0;  // text before it is cut
   while (done < text.size()) {
-    const int count = pcre2_match(code, subject, text.size(), done, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY,
-                                  data.get(), context.get());
+    const int count = pcre2_match(code, subject, text.size(), done, PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, data,
+                                  memory.state_->context.get());
     if (count == PCRE2_ERROR_NOMATCH) break;
     if (count < 0)
       fail(ErrorCode::resource, "cutting a text of {} bytes: {} at byte {}", text.size(), message_of(count),
            done);
-    const PCRE2_SIZE* span = pcre2_get_ovector_pointer(data.get());
+    const PCRE2_SIZE* span = pcre2_get_ovector_pointer(data);
     if (span[0] > done) pieces.push_back(text.substr(done, span[0] - done));
     pieces.push_back(text.substr(span[0], span[1] - span[0]));
     done = span[1];

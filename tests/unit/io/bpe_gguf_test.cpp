@@ -99,6 +99,16 @@ TEST(BpeGguf, WhatIsNotKnownIsNamed) {
     v.put_texts("tokenizer.ggml.tokens", std::vector<std::string_view>{"a"});
     v.put_integers("tokenizer.ggml.token_type", GgufValueType::i32, std::vector<int64_t>{1, 1});
   });
+  refuse(ErrorCode::corrupt_data, {"token 1, 'b\\xff', is not UTF-8"}, [](GgufValues& v) {
+    v.put_text("tokenizer.ggml.model", "gpt2");
+    v.put_text("tokenizer.ggml.pre", "gpt-2");
+    v.put_texts("tokenizer.ggml.tokens", std::vector<std::string_view>{"a", "b\xFF"});
+    v.put_integers("tokenizer.ggml.token_type", GgufValueType::i32, std::vector<int64_t>{1, 1});
+  });
+  refuse(ErrorCode::corrupt_data, {"tokenizer.chat_template is not UTF-8"}, [](GgufValues& v) {
+    put_tiny_bpe(v, "gpt-2");
+    v.put_text("tokenizer.chat_template", "\xFF");
+  });
   refuse(ErrorCode::not_found, {"tokenizer.ggml.pre"},
          [](GgufValues& v) { v.put_text("tokenizer.ggml.model", "gpt2"); });
 }
