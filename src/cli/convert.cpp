@@ -17,6 +17,7 @@
 #include "core/utf8.h"
 #include "io/gguf.h"
 #include "io/json_file.h"
+#include "learn/gguf_import.h"
 #include "minite/convention.h"
 #include "minite/recipe.h"
 
@@ -200,9 +201,12 @@ std::string report_text(const Args& args, const ConvertReport& report, const Ver
 
 int run(const Args& args) {
   const ConvertOptions options = options_of(args);
-  if (io::begins_as_gguf(args.source))
+  const bool import = io::begins_as_gguf(args.source);
+  if (import && options.to != Container::plain)
     fail(ErrorCode::unsupported,
-         "{} is a GGUF file, which convert does not read yet; name a Hugging Face folder", args.source);
+         "{} is a GGUF file, which converts to bf16 only; convert the folder that comes out of it",
+         args.source);
+  require(!import || !args.verify, "--verify compares two folders, not one with a GGUF file");
   require(options.to != Container::gguf || !args.verify,
           "--verify compares two folders, not one with a GGUF file");
   OpRunner runner(args.runner);
@@ -210,7 +214,9 @@ int run(const Args& args) {
   {
     ProgressBar bar("converting");
     const auto show = [&](int64_t done, int64_t total) { bar.show(done, total); };
-    if (options.to == Container::gguf) {
+    if (import) {
+      report = learn::import_gguf(args.source, args.target, options.shard_bytes, show);
+    } else if (options.to == Container::gguf) {
       report = checkpoints::export_gguf(
           runner.context(), args.source, args.target, options,
           args.no_tokenizer ? checkpoints::TokenizerPart::left_out : checkpoints::TokenizerPart::required,
@@ -245,7 +251,9 @@ std::string container_help() {
 
 std::function<int()> add_convert(CLI::App& app) {
   auto args = std::make_shared<Args>();
-  app.add_option("SRC", args->source, "a Hugging Face folder, in BF16 or quantized")->required();
+  app.add_option("SRC", args->source,
+                 "a Hugging Face folder, in BF16 or quantized; with --to bf16 also a GGUF file")
+      ->required();
   app.add_option("-o,--output", args->target, "the folder to be made; it must not exist")->required();
   app.add_option("--to", args->to, container_help())->required();
   app.add_option("--recipe", args->recipe, "quantize weights as this recipe does: a sampler's bytes");

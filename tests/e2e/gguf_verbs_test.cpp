@@ -1,9 +1,11 @@
 // A GGUF file as a checkpoint: every verb that reads one, chats, perplexity and tokenizers.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "support/run_command.h"
 #include "support/tiny_gguf.h"
+#include "support/tiny_run.h"
 
 namespace minite {
 namespace {
@@ -150,6 +152,36 @@ TEST_F(GgufVerbs, TheTokenizersPackageAgrees) {
   ASSERT_TRUE(WIFEXITED(status));
   if (WEXITSTATUS(status) == kMissing) GTEST_SKIP() << "the Python package tokenizers is not installed";
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+/// The folder that convert makes is the model of the file: the same ids, the same log-probs, the same
+/// answers.
+TEST_F(GgufVerbs, ConvertMakesTheFolderOfTheSameModel) {
+  const std::string folder = path("folder");
+  const json report =
+      json::parse(run({"convert", model(), "-o", folder, "--to", "bf16", "--shard-size", "20KB", "--json"}));
+  EXPECT_EQ(report["from"], "gguf");
+  EXPECT_GT(report["shards"], 1);
+  for (const json& row : report["tensors"]) EXPECT_EQ(row["fate"], "decoded") << row;
+  const auto files = report["files"].get<std::vector<std::string>>();
+  EXPECT_NE(std::find(files.begin(), files.end(), "tokenizer.json"), files.end()) << report["files"];
+  spill(folder_ / "text.txt", "the 12+1= the the");
+  const auto scored = [&](const std::string& checkpoint) {
+    return json::parse(run(
+        {"perplexity", checkpoint, path("text.txt"), "--recipe", "bf16,nvfp4_per_token", "--json"}))["rows"];
+  };
+  EXPECT_EQ(scored(folder), scored(model()));
+  const auto answer = [&](const std::string& checkpoint) {
+    return run({"generate", checkpoint, "--chat", "--prompt", "the", "--max-new-tokens", "8", "--seed", "3"});
+  };
+  EXPECT_EQ(answer(folder), answer(model()));
+  // Again: the same bytes; and every tensor is there for the next conversion.
+  (void)run({"convert", model(), "-o", path("again"), "--to", "bf16", "--shard-size", "20KB"});
+  EXPECT_TRUE(same_files(folder_ / "folder", folder_ / "again"));
+  (void)run(
+      {"convert", folder, "-o", path("quantized"), "--to", "modelopt", "--activations", "a16", "--verify"});
+  refuse({"convert", model(), "-o", path("x"), "--to", "modelopt"}, {"m.gguf", "bf16 only"});
+  refuse({"convert", model(), "-o", folder, "--to", "bf16"}, {"folder"});
 }
 
 }  // namespace
