@@ -1,14 +1,15 @@
 // minite eval CKPT --data FILE: pass@1 and pass@k.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <memory>
 
+#include "cli/ladder.h"
 #include "cli/loaded_model.h"
 #include "cli/output.h"
+#include "cli/scores.h"
 #include "cli/verb.h"
 #include "core/fail.h"
-#include "tasks/checker.h"
 #include "tasks/jsonl.h"
 #include "tasks/score.h"
 
@@ -22,31 +23,28 @@ struct EvalArgs {
   int64_t k = 1;
   int64_t samples = 0;  ///< 0: k
   ReportStyle style = ReportStyle::text;
+  bool ladder = false;
+  std::vector<std::string> recipes;  ///< of the ladder
+  std::string text, converted;
+  int64_t limit = 0;
 };
 
-int64_t accepted(const tasks::Problem& problem, std::span<const Sample> samples,
-                 const io::Tokenizer& tokenizer) {
-  return std::count_if(samples.begin(), samples.end(), [&](const Sample& s) {
-    return s.finished && tasks::reward(problem, tokenizer.decode(s.tokens)) > 0;
-  });
-}
-
 int eval(EvalArgs args) {
+  if (args.ladder) {
+    if (args.recipes.empty()) args.recipes = ladder_recipes();
+    return ladder(
+        {args.load, args.data, args.text, args.converted, args.recipes, args.sample, args.limit, args.style});
+  }
+  require(!args.data.empty(), "--data is missing: JSONL of problems");
+  require(args.text.empty() && args.converted.empty() && args.recipes.empty() && args.limit == 0,
+          "--text, --converted, --recipes and --max-tokens belong to --ladder");
   const int64_t n = args.samples == 0 ? args.k : args.samples;
   require(n >= args.k, "--samples {} is less than --k {}; pass@k needs at least k samples", n, args.k);
   require(n == 1 || args.sample.temperature > 0, "--temperature 0 repeats one answer; use it with --k 1");
   const std::vector<tasks::Problem> problems = tasks::read_problems(args.data);
   LoadedModel model(args.load);
-  std::vector<SampleRequest> requests;
-  for (const tasks::Problem& problem : problems) {
-    const std::vector<int32_t> prompt = model.tokenizer().encode_prompt(problem.prompt);
-    for (int64_t j = 0; j < n; ++j) requests.push_back({prompt, requests.size()});
-  }
-  const std::vector<Sample> samples = model.generate(requests, args.sample);
   double pass_1 = 0, pass_k = 0;
-  for (size_t i = 0; i < problems.size(); ++i) {
-    const std::span<const Sample> mine(samples.data() + i * static_cast<size_t>(n), static_cast<size_t>(n));
-    const int64_t right = accepted(problems[i], mine, model.tokenizer());
+  for (const int64_t right : right_answers(model, problems, n, args.sample)) {
     pass_1 += tasks::pass_at_k(n, right, 1);
     pass_k += tasks::pass_at_k(n, right, args.k);
   }
@@ -72,7 +70,17 @@ int eval(EvalArgs args) {
 std::function<int()> add_eval(CLI::App& app) {
   auto args = std::make_shared<EvalArgs>();
   add_load_options(app, args->load);
-  app.add_option("--data", args->data, "JSONL of problems")->required();
+  app.add_option("--data", args->data, "JSONL of problems");
+  app.add_flag("--ladder", args->ladder,
+               "what a score loses to the format and what to a conversion: BF16, weights quantized here, "
+               "weights of --converted");
+  app.add_option("--text", args->text, "--ladder: a text whose perplexity is measured too");
+  app.add_option("--max-tokens", args->limit, "--ladder: take the first N tokens of the text; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--converted", args->converted, "--ladder: a folder that holds the weights in codes");
+  app.add_option("--recipes", args->recipes,
+                 fmt::format("--ladder: with commas (default: {})", fmt::join(ladder_recipes(), ",")))
+      ->delimiter(',');
   app.add_option("--k", args->k, "attempts of pass@k")->check(CLI::PositiveNumber)->capture_default_str();
   app.add_option("--samples", args->samples, "samples a problem, at least k (default: k)");
   args->sample.max_new_tokens = 512;

@@ -54,7 +54,7 @@ LoadedModel::LoadedModel(const LoadOptions& options)
   load_model(options.checkpoint, weights_);
   network_ = std::make_unique<Network>(weights_, cache_, resolve_for(options, recipe_, config()), *table_,
                                        Policy::parse(options.policy), kv_format_);
-  cache_.refresh(Context{table_, &pool_, nullptr, {}});
+  cache_.refresh(Context{table_, &pool_, nullptr, {}}, options.codes);
 }
 
 void LoadedModel::require_finite(std::span<const float> logp) const {

@@ -15,6 +15,8 @@ struct LoadOptions {
   std::string checkpoint, recipe, policy = "batch_invariant", backend = "auto", rules, kv_cache = "bf16";
   int64_t threads = 0;
   int64_t sequences = 128;
+  const CodesSource* codes =
+      nullptr;  ///< of weights, in place of quantizing them; lives as long as the model
 };
 
 /// Adds CKPT, --recipe, --rules, --kv-cache, --sampler-policy, --backend and --threads.

@@ -7,6 +7,7 @@
 
 #include "cli/loaded_model.h"
 #include "cli/output.h"
+#include "cli/scores.h"
 #include "cli/verb.h"
 #include "core/env.h"
 #include "core/fail.h"
@@ -31,29 +32,6 @@ struct Row {
   std::string recipe;
   double nll = 0;  ///< nats a token
 };
-
-/// Windows of the text, a stride apart. Each scores what none before it did: its last `stride` tokens as a
-/// rule, in the first all but the first, which nothing predicts.
-std::vector<Sequence> windows_of(const std::vector<int32_t>& tokens, int64_t window, int64_t stride) {
-  const auto count = static_cast<int64_t>(tokens.size());
-  std::vector<Sequence> windows;
-  int64_t scored = 1;  // tokens that were scored, or cannot be
-  for (int64_t begin = 0; scored < count; begin += stride) {
-    const int64_t end = std::min(begin + window, count);
-    if (end <= scored) continue;
-    // A window that begins where the last ended gives its first token to the one before it to predict.
-    const int64_t from = std::min(begin, scored - 1);
-    windows.push_back({{tokens.begin() + from, tokens.begin() + end}, scored - from});
-    scored = end;
-  }
-  return windows;
-}
-
-double mean_nll(std::span<const float> logp) {
-  double sum = 0;
-  for (const float l : logp) sum -= static_cast<double>(l);
-  return sum / static_cast<double>(logp.size());
-}
 
 void fit_windows(PerplexityArgs& args, const ModelConfig& model) {
   const int64_t room = model.max_position_embeddings;

@@ -258,6 +258,8 @@ json parse_document(const std::string& text, const std::string& origin) {
     const auto at = std::min(text.size(), error.byte);
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
     fail(ErrorCode::corrupt_data, "{}:{}: not valid JSON (byte {})", origin, line, error.byte);
+  } catch (const json::exception& error) {  // a number beyond the range of double
+    fail(ErrorCode::corrupt_data, "{}: not valid JSON: {}", origin, error.what());
   }
 }
 

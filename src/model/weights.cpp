@@ -186,7 +186,7 @@ WeightCache::Entry& WeightCache::entry(const Part& part, const QuantSpec& spec, 
   return *entries_.back();
 }
 
-int64_t WeightCache::refresh(const Context& ctx) {
+int64_t WeightCache::refresh(const Context& ctx, const CodesSource* stored) {
   if (version_ == weights_->version()) return 0;
   int64_t quantized = 0;
   for (const auto& e : entries_) {
@@ -198,8 +198,10 @@ int64_t WeightCache::refresh(const Context& ctx) {
       ops::transpose_codes(ctx, {*e->source, e->q});
       continue;
     }
+    const Parameter& p = weights_->parameters()[e->part.parameter];
+    if (stored != nullptr && e->form == Form::codes && stored->fill(p.spec, e->part.unit, e->q)) continue;
     const auto along = e->form == Form::codes ? Orientation::rows : Orientation::columns;
-    ops::quantize(ctx, {view(weights_->parameters()[e->part.parameter].weight, e->part), along, e->q, {}});
+    ops::quantize(ctx, {view(p.weight, e->part), along, e->q, {}});
     ++quantized;
   }
   version_ = weights_->version();

@@ -65,6 +65,15 @@ class Weights {
   int64_t version_ = 0;
 };
 
+/// Codes that come from elsewhere than the weights: from a checkpoint that holds them.
+class CodesSource {
+ public:
+  virtual ~CodesSource() = default;
+  /// Writes codes, block scales, outer scales and amaxes of quantization unit `unit` of a parameter into
+  /// `to`, whose spec, rows and columns are set. False: it has none, and the weight is quantized.
+  virtual bool fill(const ParameterSpec& parameter, int64_t unit, const QTensor& to) const = 0;
+};
+
 /// The quantized forms of weights that the registered recipes read. Learner and sampler register what they
 /// need; equal needs share one copy, so that synchronising weights is reading the same pointer.
 class WeightCache {
@@ -78,7 +87,8 @@ class WeightCache {
   std::vector<LinearWeights> add_units(const std::string& name, const QLinearParams& params);
 
   /// Requantizes everything when the weights have a new version; returns how many tensors were quantized.
-  int64_t refresh(const Context& ctx);
+  /// Codes along rows come from `stored` where it has them.
+  int64_t refresh(const Context& ctx, const CodesSource* stored = nullptr);
   [[nodiscard]] int64_t version() const { return version_; }
 
  private:

@@ -1,6 +1,7 @@
 // A GGUF file as a checkpoint: every verb that reads one, chats, perplexity and tokenizers.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "support/run_command.h"
@@ -182,6 +183,59 @@ TEST_F(GgufVerbs, ConvertMakesTheFolderOfTheSameModel) {
       {"convert", folder, "-o", path("quantized"), "--to", "modelopt", "--activations", "a16", "--verify"});
   refuse({"convert", model(), "-o", path("x"), "--to", "modelopt"}, {"m.gguf", "bf16 only"});
   refuse({"convert", model(), "-o", folder, "--to", "bf16"}, {"folder"});
+}
+
+/// Rungs of eval --ladder by "rung recipe".
+std::map<std::string, json> rungs_of(const json& document) {
+  std::map<std::string, json> rungs;
+  for (const json& row : document["rows"])
+    rungs[row["rung"].get<std::string>() + " " + row["recipe"].get<std::string>()] = row;
+  return rungs;
+}
+
+/// A conversion with a recipe's own bytes costs nothing beyond the format; one with another tool's numerics
+/// may, and the layers tell where.
+TEST_F(GgufVerbs, LadderTellsTheFormatFromTheConversion) {
+  (void)run({"convert", model(), "-o", path("bf16"), "--to", "bf16"});
+  (void)run({"convert", path("bf16"), "-o", path("own"), "--to", "modelopt", "--recipe", "nvfp4_per_token",
+             "--activations", "a16"});
+  (void)run(
+      {"convert", path("bf16"), "-o", path("other"), "--to", "compressed-tensors", "--activations", "a16"});
+  spill(folder_ / "text.txt", "the 12+1= the the 12 x 13 the");
+  const auto ladder = [&](const std::string& converted) {
+    return json::parse(run({"eval", path("bf16"), "--ladder", "--text", path("text.txt"), "--data",
+                            path("data.jsonl"), "--max-new-tokens", "4", "--recipes",
+                            "nvfp4_per_token,mxfp8,nvfp4_2d", "--converted", path(converted), "--json"}));
+  };
+  const json own = ladder("own"), other = ladder("other");
+  auto mine = rungs_of(own), foreign = rungs_of(other);
+  ASSERT_EQ(mine.size(), 5u) << own["rows"];
+  EXPECT_EQ(mine["offline nvfp4_per_token"]["nll"], mine["online nvfp4_per_token"]["nll"]);
+  EXPECT_EQ(mine["online nvfp4_per_token"], foreign["online nvfp4_per_token"]);
+  EXPECT_NE(mine["online nvfp4_per_token"]["nll"], mine["bf16 bf16"]["nll"]);
+  EXPECT_NE(foreign["offline nvfp4_per_token"]["nll"], foreign["online nvfp4_per_token"]["nll"]);
+  EXPECT_TRUE(mine["bf16 bf16"]["pass@1"].is_number());
+  ASSERT_EQ(own["notes"].size(), 2u) << own["notes"];
+  EXPECT_NE(own["notes"][0].get<std::string>().find("mxfp8"), std::string::npos);
+  EXPECT_NE(own["notes"][1].get<std::string>().find("2D blocks"), std::string::npos);
+  int64_t same = 0, differing = 0;
+  for (const json& layer : own["layers"]) {
+    EXPECT_GT(layer["online_relative_l2"].get<double>(), 0.0) << layer;
+    if (!layer.contains("offline_relative_l2")) continue;
+    EXPECT_EQ(layer["differing_bytes"], 0) << layer;
+    // A folder has no amax, with which `te` decodes: the last bit of a value may differ.
+    EXPECT_NEAR(layer["offline_relative_l2"].get<double>(), layer["online_relative_l2"].get<double>(), 1e-7)
+        << layer;
+    ++same;
+  }
+  EXPECT_GE(same, 4);
+  for (const json& layer : other["layers"]) {
+    if (layer.contains("offline_relative_l2")) differing += layer["differing_bytes"].get<int64_t>();
+  }
+  EXPECT_GT(differing, 0);
+  refuse({"eval", path("bf16"), "--ladder"}, {"--data", "--text"});
+  refuse({"eval", path("bf16"), "--text", path("text.txt")}, {"--data is missing"});
+  refuse({"eval", path("bf16"), "--data", path("data.jsonl"), "--converted", path("own")}, {"--ladder"});
 }
 
 }  // namespace
