@@ -31,6 +31,9 @@ struct EvalArgs {
 
 int eval(EvalArgs args) {
   if (args.ladder) {
+    require(args.load.recipe.empty(), "--ladder takes --recipes, not --recipe {}", args.load.recipe);
+    require(args.k == 1 && args.samples == 0,
+            "--ladder draws one answer a problem; --k and --samples do not apply");
     if (args.recipes.empty()) args.recipes = ladder_recipes();
     return ladder(
         {args.load, args.data, args.text, args.converted, args.recipes, args.sample, args.limit, args.style});

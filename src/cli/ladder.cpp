@@ -22,7 +22,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int64_t kMaxBytes = int64_t{1} << 30;
-constexpr int64_t kWindow = 512;
 constexpr size_t kShown = 8;  ///< layers in the text report
 
 struct Rung {
@@ -60,7 +59,7 @@ Rung measure(const LadderArgs& args, std::string_view name, const std::string& r
     if (args.limit > 0 && args.limit < std::ssize(ids)) ids.resize(static_cast<size_t>(args.limit));
     require(ids.size() >= 2, "{}: {} tokens; a perplexity needs two, the first is only read", args.text,
             ids.size());
-    const int64_t window = std::min(kWindow, model.config().max_position_embeddings);
+    const int64_t window = std::min(kScoreWindow, model.config().max_position_embeddings);
     const std::vector<float> logp = model.score(windows_of(ids, window, window));
     ladder.scored = std::ssize(logp);
     rung.nll = mean_nll(logp);

@@ -17,13 +17,12 @@ namespace minite::cli {
 namespace {
 
 constexpr int64_t kMaxBytes = int64_t{1} << 30;
-constexpr int64_t kWindow = 512;
 
 struct PerplexityArgs {
   LoadOptions load;
   std::string file;
   std::vector<std::string> recipes;
-  int64_t window = 0, stride = 0;  ///< 0: kWindow or what the model has room for; the window
+  int64_t window = 0, stride = 0;  ///< 0: kScoreWindow or what the model has room for; the window
   int64_t limit = 0;               ///< tokens of the text; 0: all
   ReportStyle style = ReportStyle::text;
 };
@@ -35,7 +34,7 @@ struct Row {
 
 void fit_windows(PerplexityArgs& args, const ModelConfig& model) {
   const int64_t room = model.max_position_embeddings;
-  if (args.window == 0) args.window = std::min(kWindow, room);
+  if (args.window == 0) args.window = std::min(kScoreWindow, room);
   if (args.stride == 0) args.stride = args.window;
   require(args.window <= room, "--window {} exceeds the model's max_position_embeddings={}", args.window,
           room);
@@ -114,7 +113,7 @@ std::function<int()> add_perplexity(CLI::App& app) {
   app.add_option("--recipe", args->recipes, "recipes, with commas (default: MINITE_RECIPE, else bf16)")
       ->delimiter(',');
   app.add_option("--window", args->window,
-                 fmt::format("tokens of one forward pass (default: {}, or the model's room)", kWindow))
+                 fmt::format("tokens of one forward pass (default: {}, or the model's room)", kScoreWindow))
       ->check(CLI::Range(int64_t{2}, int64_t{1} << 24));
   app.add_option("--stride", args->stride, "tokens from one window to the next (default: the window)")
       ->check(CLI::PositiveNumber);

@@ -9,6 +9,8 @@
 
 namespace minite::cli {
 
+inline constexpr int64_t kScoreWindow = 512;  ///< tokens of a forward pass where nobody says otherwise
+
 /// Windows of `window` tokens, `stride` apart. Each scores what none before it did: its last `stride` tokens
 /// as a rule, in the first all but the first, which nothing predicts.
 [[nodiscard]] std::vector<Sequence> windows_of(const std::vector<int32_t>& tokens, int64_t window,

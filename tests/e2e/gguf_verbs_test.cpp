@@ -234,6 +234,9 @@ TEST_F(GgufVerbs, LadderTellsTheFormatFromTheConversion) {
   }
   EXPECT_GT(differing, 0);
   refuse({"eval", path("bf16"), "--ladder"}, {"--data", "--text"});
+  refuse({"eval", path("bf16"), "--ladder", "--text", path("text.txt"), "--recipe", "mxfp8"},
+         {"--recipes", "--recipe mxfp8"});
+  refuse({"eval", path("bf16"), "--ladder", "--text", path("text.txt"), "--k", "2"}, {"--k"});
   refuse({"eval", path("bf16"), "--text", path("text.txt")}, {"--data is missing"});
   refuse({"eval", path("bf16"), "--data", path("data.jsonl"), "--converted", path("own")}, {"--ladder"});
 }
